@@ -1,0 +1,395 @@
+# Keepstep: one non-recursive makefile. `make help` lists what it can do.
+#
+# Every room is a folder of C files and becomes one archive; every program is a main file linked
+# with the archives that its room may use. A new .c file in a room is found by itself.
+#
+#   CC=gcc|clang    SAN=address,undefined | SAN=thread    WERROR=1    V=1    BUILD=folder
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+
+BUILD ?= build
+# One spelling, since it is part of the names of all targets: relative inside the project.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+AR := ar
+PROTOC_C ?= protoc-c
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+ifdef V
+Q :=
+else
+Q := @
+endif
+
+# ---- flags ---------------------------------------------------------------------------------
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wvla -Wformat=2 \
+    -Wstrict-prototypes -Wmissing-prototypes
+# clang has the flag without a level.
+ifneq ($(findstring clang,$(CC)),)
+WARNINGS += -Wimplicit-fallthrough
+else
+WARNINGS += -Wimplicit-fallthrough=5
+endif
+ifeq ($(WERROR),1)
+WARNINGS += -Werror
+endif
+
+CFLAGS ?= -O2 -g
+CPPFLAGS ?=
+LDFLAGS ?=
+BASE_CFLAGS := -std=c17 -D_GNU_SOURCE -pthread -fno-common -I. $(WARNINGS)
+LINK_FLAGS := -pthread -Wl,--as-needed
+ifneq ($(SAN),)
+BASE_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
+LINK_FLAGS += -fsanitize=$(SAN)
+endif
+# The reference trainer promises the same bits from the same inputs.
+FLAGS_agent/trainer := -ffp-contract=off
+FLAGS_agent/rank := -fPIC
+FLAGS_proto/wire := -isystem $(BUILD)/gen
+FLAGS_db := -isystem $(BUILD)/gen
+FLAGS_tests/unit/wire := -isystem $(BUILD)/gen
+
+# ---- rooms ---------------------------------------------------------------------------------
+
+# A program's main file in a room: main.c or something_main.c. It stays out of the archive.
+mains = $(wildcard $1/main.c $1/*_main.c)
+sources = $(filter-out $(call mains,$1),$(wildcard $1/*.c))
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
+
+# The part of base that the cores may use: no files, no clocks, no allocation of its own.
+PURE_BASE := err check prng hash heap sort text hostlist duration message
+SRC_pure := $(wildcard $(PURE_BASE:%=proto/base/%.c))
+SRC_config := $(wildcard proto/base/config.c proto/base/config_*.c)
+SRC_base := $(filter-out $(SRC_config),$(wildcard proto/base/*.c))
+PROTOS := $(wildcard proto/*.proto)
+GEN_C := $(PROTOS:%.proto=$(BUILD)/gen/%.pb-c.c)
+GEN_H := $(GEN_C:.c=.h)
+GEN_SQL := $(patsubst %,$(BUILD)/gen/%.inc,$(wildcard db/*.sql))
+SRC_wire := $(call sources,proto/wire)
+SRC_db := $(call sources,db)
+SRC_core := $(call sources,controller/core)
+SRC_io := $(call sources,controller/io)
+SRC_api := $(call sources,controller/api)
+SRC_cli := $(call sources,controller/cli)
+SRC_sim := $(call sources,controller/sim)
+SRC_tools := $(call sources,controller/tools)
+SRC_agent_core := $(call sources,agent/core)
+SRC_agent_io := $(call sources,agent/io)
+SRC_probe := $(call sources,agent/probe)
+SRC_shim := $(call sources,agent/shim)
+SRC_rank := $(call sources,agent/rank)
+SRC_trainer := $(call sources,agent/trainer)
+SRC_testlib := $(call sources,tests/lib)
+ROOMS := pure config base wire db core io api cli sim tools agent_core agent_io probe shim rank \
+    trainer testlib
+
+# ---- what links with what ------------------------------------------------------------------
+
+# Archives, then libraries, of each program; the sanitizers and -lc come with the compiler.
+NEED_controller := io api core db wire config base
+NEED_agent := agent_io probe agent_core shim rank wire config base
+NEED_ranks := shim
+NEED_cli := cli config base
+NEED_sim := tools sim core agent_core base
+NEED_trainer := trainer
+
+LIBS_base :=
+LIBS_config := -ljansson -lyaml
+LIBS_wire := -lprotobuf-c
+LIBS_db := -lsqlite3 -ljansson
+LIBS_io := -luv -lgnutls -lcurl -ljansson
+LIBS_api := -lmicrohttpd -luv -lgnutls -ljansson
+LIBS_cli := -lcurl -ljansson
+LIBS_agent_io := -luv -lgnutls -lxxhash -ljansson
+LIBS_probe := -luv
+LIBS_trainer := -L$(BUILD) -lkeepstep -lxxhash -lm
+LIBS_rank := -lxxhash
+LIBS_testlib := -lcmocka
+
+libs_of = $(foreach room,$1,$(LIBS_$(room)))
+archives_of = $(foreach room,$1,$(BUILD)/lib/$(room).a)
+link = $(CC) $(LINK_FLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+    -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
+
+MAIN_controller := $(call mains,controller)
+MAIN_agent := $(call mains,agent)
+MAIN_ranks := $(call mains,agent/shim)
+MAIN_cli := $(call mains,controller/cli)
+MAIN_sim := $(wildcard controller/tools/sim_main.c)
+MAIN_trainer := $(call mains,agent/trainer)
+
+NAME_controller := keepstep-controller
+NAME_agent := keepstep-agent
+NAME_ranks := keepstep-ranks
+NAME_cli := keepstep
+NAME_sim := keepstep-sim
+NAME_trainer := keepstep-trainer
+
+# A program whose main file is not there is left out.
+PROGRAM_KEYS := $(foreach key,controller agent ranks cli sim trainer,$(if $(MAIN_$(key)),$(key)))
+PROGRAMS := $(foreach key,$(PROGRAM_KEYS),$(BUILD)/$(NAME_$(key)))
+LIBKEEPSTEP := $(if $(SRC_rank),$(BUILD)/libkeepstep.so)
+
+.PHONY: all
+all: $(PROGRAMS) $(LIBKEEPSTEP)
+
+define program_rule
+$(BUILD)/$(NAME_$1): $(call objects,$(MAIN_$1)) $(call archives_of,$(NEED_$1))
+	@echo "  LINK  $$@"
+	$(Q)$$(link) $(call libs_of,$(NEED_$1))
+endef
+$(foreach key,$(filter-out trainer,$(PROGRAM_KEYS)),$(eval $(call program_rule,$(key))))
+
+# The trainer finds libkeepstep beside itself in a build folder and in ../lib when installed.
+$(BUILD)/keepstep-trainer: $(call objects,$(MAIN_trainer)) $(BUILD)/lib/trainer.a \
+    $(BUILD)/libkeepstep.so
+	@echo "  LINK  $@"
+	$(Q)$(link) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' $(LIBS_trainer)
+
+RANK_MAP := $(wildcard agent/rank/libkeepstep.map)
+$(BUILD)/libkeepstep.so.0: $(call objects,$(SRC_rank)) $(RANK_MAP)
+	@echo "  LINK  $@"
+	$(Q)$(CC) -shared $(LINK_FLAGS) $(LDFLAGS) -Wl,-soname,libkeepstep.so.0 \
+	    $(RANK_MAP:%=-Wl,--version-script=%) -o $@ $(filter %.o,$^) $(LIBS_rank)
+
+$(BUILD)/libkeepstep.so: $(BUILD)/libkeepstep.so.0
+	$(Q)ln -sf libkeepstep.so.0 $@
+
+# ---- objects and archives ------------------------------------------------------------------
+
+# Objects of other flags are never mixed in: the stamp changes only when the command changes, but
+# for -Werror, which changes no object.
+FLAGS_TEXT := $(filter-out -Werror,$(CC) $(BASE_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS))
+STAMP := $(BUILD)/flags
+ifeq ($(filter clean help deps lint demo test,$(MAKECMDGOALS)),)
+$(shell mkdir -p $(BUILD); echo '$(FLAGS_TEXT)' | cmp -s - $(STAMP) || \
+    echo '$(FLAGS_TEXT)' >$(STAMP))
+endif
+$(STAMP): ;
+
+room_flags = $(FLAGS_$(patsubst %/,%,$(dir $1)))
+
+$(BUILD)/obj/%.o: %.c $(STAMP)
+	@echo "  CC    $<"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) $(call room_flags,$<) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# Generated code is not ours to warn about.
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(STAMP)
+	@echo "  CC    $<"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) -w -I$(BUILD)/gen $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: %.proto
+	@echo "  PROTO $<"
+	@mkdir -p $(BUILD)/gen
+	$(Q)$(PROTOC_C) --c_out=$(BUILD)/gen $<
+
+# A text file as the inside of a C array: static const char text[] = {
+# #include "db/schema.sql.inc"
+# 0};
+$(BUILD)/gen/%.inc: %
+	@mkdir -p $(@D)
+	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' >$@
+
+$(call objects,$(SRC_wire) $(wildcard tests/unit/wire/*.c)): | $(GEN_H)
+$(call objects,$(SRC_db)): | $(GEN_SQL)
+
+define archive_rule
+$(BUILD)/lib/$1.a: $(call objects,$(SRC_$1)) $2 $(STAMP)
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	$(Q)$(AR) rcs $$@ $$(filter %.o,$$^)
+endef
+GEN_OBJECTS := $(patsubst $(BUILD)/gen/%.c,$(BUILD)/obj/gen/%.o,$(GEN_C))
+$(foreach room,$(ROOMS),$(eval $(call archive_rule,$(room),$(if $(filter wire,$(room)),$(GEN_OBJECTS)))))
+
+.PHONY: archives
+archives: $(ROOMS:%=$(BUILD)/lib/%.a)
+
+# ---- tests ---------------------------------------------------------------------------------
+
+# What a test of each room links with, besides the helpers that lie beside it and tests/lib.
+TEST_NEED_base := config base
+TEST_NEED_wire := wire base
+TEST_NEED_db := db core wire config base
+TEST_NEED_core := core base
+TEST_NEED_agent_core := agent_core base
+TEST_NEED_sim := sim core agent_core base
+TEST_NEED_io := io api core db wire config base
+TEST_NEED_api := api io core db wire config base
+TEST_NEED_cli := cli config base
+TEST_NEED_tools := tools sim core agent_core db wire config base
+TEST_NEED_agent_io := agent_io probe agent_core shim rank wire config base
+TEST_NEED_probe := probe agent_core base
+TEST_NEED_shim := shim base
+TEST_NEED_rank := rank base
+TEST_NEED_trainer := trainer rank base
+TEST_NEED_scenario := sim core agent_core base
+TEST_LIBS_trainer := -lxxhash -lm
+
+TEST_ROOMS := $(patsubst tests/unit/%/,%,$(wildcard tests/unit/*/))
+tests_in = $(patsubst %.c,$(BUILD)/%,$(wildcard $1/*_test.c))
+UNIT_TESTS := $(foreach room,$(TEST_ROOMS),$(call tests_in,tests/unit/$(room)))
+SCENARIO_TESTS := $(call tests_in,tests/scenario)
+
+# $1: folder, $2: room. Other .c files in the folder are helpers of all its tests.
+define test_rule
+$(call tests_in,$1): $(BUILD)/%: $(BUILD)/obj/%.o \
+    $(call objects,$(filter-out %_test.c,$(wildcard $1/*.c))) \
+    $(call archives_of,testlib $(TEST_NEED_$2))
+	@echo "  LINK  $$@"
+	@mkdir -p $$(@D)
+	$(Q)$$(link) $(filter-out -L% -lkeepstep,$(call libs_of,$(TEST_NEED_$2))) \
+	    $(TEST_LIBS_$2) -lcmocka
+endef
+$(foreach room,$(TEST_ROOMS),$(if $(call tests_in,tests/unit/$(room)),\
+    $(eval $(call test_rule,tests/unit/$(room),$(room)))))
+$(if $(SCENARIO_TESTS),$(eval $(call test_rule,tests/scenario,scenario)))
+
+# Fuzz targets: libFuzzer's entry point, driven by tests/fuzz/driver.c, so any compiler will do.
+FUZZ_NEED := config base
+FUZZ_NEED_frame := wire base
+FUZZ_NEED_wire := wire base
+FUZZ_NEED_message := wire testlib base
+FUZZ_NEED_mailbox := rank base
+FUZZ_NEED_launch := shim base
+FUZZ_NEED_core := core base
+FUZZ_NEED_agent_core := agent_core base
+FUZZ_NEED_rest := api io core db wire config base
+FUZZ_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.c))
+fuzz_need = $(or $(FUZZ_NEED_$1),$(FUZZ_NEED))
+
+# $1: name without _fuzz
+define fuzz_rule
+$(BUILD)/tests/fuzz/$1_fuzz: \
+    $(call objects,tests/fuzz/$1_fuzz.c tests/fuzz/driver.c tests/fuzz/defaults.c) \
+    $(call archives_of,testlib $(call fuzz_need,$1))
+	@echo "  LINK  $$@"
+	@mkdir -p $$(@D)
+	$(Q)$$(link) $(call libs_of,$(call fuzz_need,$1))
+endef
+$(foreach file,$(wildcard tests/fuzz/*_fuzz.c),\
+    $(eval $(call fuzz_rule,$(patsubst %_fuzz,%,$(basename $(notdir $(file)))))))
+
+# Programs that only tests start: tests/bin/name.c, libc only but for what is said below.
+TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bin/*.c tests/bench/*.c))
+$(TEST_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o
+	@echo "  LINK  $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LINK_FLAGS) $(LDFLAGS) -o $@ $< $(TEST_PROGRAM_LIBS_$(notdir $@))
+TEST_PROGRAM_LIBS_rank_stub := -L$(BUILD) -lkeepstep -Wl,-rpath,'$$ORIGIN/../..'
+$(BUILD)/tests/bin/rank_stub: $(BUILD)/libkeepstep.so
+TEST_PROGRAM_LIBS_rank_bench := $(BUILD)/lib/rank.a
+$(BUILD)/tests/bench/rank_bench: $(BUILD)/lib/rank.a
+
+.PHONY: tests unit-build scenario-build fuzz-build
+unit-build: $(UNIT_TESTS) $(TEST_PROGRAMS)
+scenario-build: $(SCENARIO_TESTS)
+fuzz-build: $(FUZZ_TESTS)
+tests: unit-build scenario-build fuzz-build
+# For tests/run.sh: what there is to run, one a line.
+.PHONY: list-unit list-scenario list-fuzz
+list-unit:
+	@printf '%s\n' $(sort $(UNIT_TESTS))
+list-scenario:
+	@printf '%s\n' $(sort $(SCENARIO_TESTS))
+list-fuzz:
+	@printf '%s\n' $(sort $(FUZZ_TESTS))
+
+# tests/run.sh runs them, counts, and ends in `N passed, N failed, N skipped`.
+RUN := KEEPSTEP_BUILD=$(abspath $(BUILD)) MAKE='$(MAKE)' CC='$(CC)' SAN='$(SAN)' JOBS=$(JOBS) \
+    tests/run.sh
+FUZZ_SECONDS ?= 10
+FUZZ_RUNS ?=
+FUZZ_SEED ?= 1
+SIM_FLEETS ?= 200
+
+.PHONY: unit scenario sim fuzz e2e test test-all $(TEST_ROOMS:%=unit-%)
+# Some tests start the programs that they test.
+unit: unit-build all
+	$(Q)$(RUN) programs $(UNIT_TESTS)
+# Those of one room: make unit-core
+STARTS_PROGRAMS := shim rank agent_io io api cli tools
+unit_rule = unit-$1: $(call tests_in,tests/unit/$1) $(TEST_PROGRAMS) \
+    $(if $(filter $1,$(STARTS_PROGRAMS)),$(PROGRAMS) $(LIBKEEPSTEP))
+$(foreach room,$(TEST_ROOMS),$(eval $(call unit_rule,$(room))))
+$(TEST_ROOMS:%=unit-%):
+	$(Q)$(RUN) programs $(call tests_in,tests/unit/$(@:unit-%=%))
+scenario: scenario-build
+	$(Q)$(RUN) programs $(SCENARIO_TESTS)
+sim: all
+	$(Q)$(RUN) sim $(SIM_FLEETS)
+fuzz: fuzz-build
+	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_RUNS=$(FUZZ_RUNS) FUZZ_SEED=$(FUZZ_SEED) \
+	    $(RUN) fuzz $(FUZZ_TESTS)
+e2e: all unit-build
+	$(Q)$(RUN) e2e
+test: deps-test
+	$(Q)$(RUN) test
+test-all: deps-test
+	$(Q)$(RUN) test-all
+
+# ---- lint, tools, the rest -----------------------------------------------------------------
+
+.PHONY: lint format deps deps-test demo figures clean install help
+lint:
+	$(Q)KEEPSTEP_BUILD=$(BUILD) MAKE='$(MAKE)' JOBS=$(JOBS) tests/lint/lint.sh
+
+# Every C file of ours as .clang-format says.
+format:
+	$(Q)find controller agent proto db tests -name '*.[ch]' -print0 | xargs -0 clang-format -i
+
+deps:
+	$(Q)deploy/deps.sh build
+deps-test:
+	$(Q)deploy/deps.sh test
+
+demo: deps
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD) all
+	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) KEEP=$(KEEP) python3 deploy/demo/demo.py
+
+figures: all
+	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) python3 tests/bench/figures.py
+
+clean:
+	rm -rf $(BUILD)
+
+prefix ?= /usr/local
+bindir ?= $(prefix)/bin
+libdir ?= $(prefix)/lib
+includedir ?= $(prefix)/include
+libexecdir ?= $(prefix)/libexec
+INSTALL ?= install
+RANK_HEADER := $(wildcard agent/rank/keepstep.h)
+RANK_PYTHON := $(wildcard agent/rank/keepstep.py)
+install: all
+	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(includedir)
+	$(if $(PROGRAMS),$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(bindir))
+	$(if $(LIBKEEPSTEP),$(INSTALL) -m 644 $(BUILD)/libkeepstep.so.0 $(DESTDIR)$(libdir))
+	$(if $(LIBKEEPSTEP),ln -sf libkeepstep.so.0 $(DESTDIR)$(libdir)/libkeepstep.so)
+	$(if $(RANK_HEADER),$(INSTALL) -m 644 $(RANK_HEADER) $(DESTDIR)$(includedir))
+
+help:
+	@echo 'make            build everything into $(BUILD)/'
+	@echo 'make demo       the whole story on this machine; KEEP=1 leaves it running'
+	@echo 'make test       everything that must pass before a commit (under 20 minutes)'
+	@echo 'make test-all   the full matrix: gcc and clang, plain, ASan + UBSan, TSan'
+	@echo 'make unit scenario sim fuzz e2e      the parts; make unit-core: one room'
+	@echo 'make lint       includes, purity, format, static analysis, banned words, shell'
+	@echo 'make format     clang-format over all of it'
+	@echo 'make figures    latencies, p50 and p99 of 50 repetitions'
+	@echo 'make deps       install what is missing (apt)'
+	@echo 'make install DESTDIR= prefix=/usr/local'
+	@echo 'make clean'
+	@echo 'Variables: CC=gcc|clang SAN=address,undefined|thread WERROR=1 V=1 BUILD=folder'
+	@echo '           FUZZ_SECONDS=10 FUZZ_RUNS= FUZZ_SEED=1 SIM_FLEETS=200'
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,617 @@
+/* core_rig.c: see core_rig.h. */
+#include "tests/lib/core_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/check.h"
+#include "proto/base/mem.h"
+#include "proto/base/text.h"
+
+static void carry_out(struct rig *rig, const struct core_output *output);
+
+void rig_step(struct rig *rig, struct event *event)
+{
+    struct core_output output;
+    event->now_ms = rig->now_ms;
+    event->wall_ms = 1000000000ull + rig->now_ms;
+    core_step(rig->core, event, &output);
+    for (uint32_t i = 0; i < output.record_count; i++) {
+        CHECK(rig->record_count < RIG_RECORDS_MAX);
+        rig->records[rig->record_count] = output.records[i];
+        rig->records[rig->record_count].text = NULL;
+        rig->record_count++;
+    }
+    size_t size = strlen(output.trace);
+    if (rig->verbose) {
+        fputs(output.trace, stderr);
+    }
+    if (rig->trace_size + size + 1 < sizeof rig->trace) {
+        memcpy(rig->trace + rig->trace_size, output.trace, size + 1);
+        rig->trace_size += (uint32_t)size;
+    }
+    core_check(rig->core);
+    carry_out(rig, &output);
+}
+
+void rig_event(struct rig *rig, uint8_t kind, uint64_t session)
+{
+    struct event event = {.kind = kind, .session = session};
+    rig_step(rig, &event);
+}
+
+static struct rig_node *by_session(struct rig *rig, uint64_t session)
+{
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        if (rig->nodes[i].session == session && session != 0) {
+            return &rig->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+static struct rig_attempt *find_attempt(struct rig_node *node, uint32_t job, uint32_t attempt)
+{
+    for (uint32_t i = 0; i < node->attempt_count; i++) {
+        if (node->attempts[i].report.job == job && node->attempts[i].report.attempt == attempt) {
+            return &node->attempts[i];
+        }
+    }
+    return NULL;
+}
+
+static struct rig_attempt *new_attempt(struct rig_node *node, uint32_t job, uint32_t attempt)
+{
+    for (uint32_t i = 0; i < node->attempt_count; i++) { /* an older, empty one of the job goes */
+        struct rig_attempt *old = &node->attempts[i];
+        if (old->report.job == job && old->report.empty) {
+            memset(old, 0, sizeof *old);
+            old->report.job = job;
+            old->report.attempt = attempt;
+            return old;
+        }
+    }
+    CHECK(node->attempt_count < ATTEMPTS_PER_NODE_MAX);
+    struct rig_attempt *made = &node->attempts[node->attempt_count++];
+    memset(made, 0, sizeof *made);
+    made->report.job = job;
+    made->report.attempt = attempt;
+    return made;
+}
+
+static void obey_run(struct rig *rig, struct rig_node *node, const struct msg_desired *d)
+{
+    struct rig_attempt *a = find_attempt(node, d->job, d->attempt);
+    if (a != NULL || !d->start) {
+        return;
+    }
+    a = new_attempt(node, d->job, d->attempt);
+    a->report.first_rank = d->first_rank;
+    a->report.rank_count = d->rank_count;
+    a->report.shim_alive = true;
+    a->started_ms = rig->now_ms;
+    a->base_step = d->restore_step;
+    for (uint32_t i = 0; i < d->rank_count; i++) {
+        a->report.ranks[i].state = RANK_RUNNING;
+        a->report.ranks[i].has_mailbox = true;
+        a->report.ranks[i].phase = PHASE_INIT;
+    }
+    rig->starts[node - rig->nodes] += d->rank_count;
+}
+
+static void obey_stop(struct rig *rig, struct rig_node *node, const struct msg_desired *d)
+{
+    bool known = false;
+    for (uint32_t i = 0; i < node->attempt_count;) {
+        struct rig_attempt *a = &node->attempts[i];
+        if (a->report.job == d->job && a->report.attempt <= d->attempt) {
+            known = true;
+            a->report.stop_seen = true;
+            a->stop_at_ms = a->stop_at_ms == 0 ? rig->now_ms + 50 : a->stop_at_ms;
+            if (d->forget && a->report.empty) {
+                *a = node->attempts[--node->attempt_count];
+                continue;
+            }
+        }
+        i++;
+    }
+    if (!known && !d->forget) {
+        struct rig_attempt *a = new_attempt(node, d->job, d->attempt);
+        a->report.stop_seen = true;
+        a->report.empty = true;
+    }
+}
+
+static void obey_check(struct rig *rig, struct rig_node *node, const struct msg_check *check)
+{
+    struct message m = {.kind = MSG_CHECK_RESULT};
+    m.u.check_result.nonce = check->nonce;
+    m.u.check_result.job = check->job;
+    m.u.check_result.ok = !node->check_fails;
+    m.u.check_result.port_free = !node->port_taken;
+    node->port_taken = false;
+    text_copy(m.u.check_result.text, TEXT_SIZE, node->check_fails ? "storage not mounted" : "");
+    rig_send(rig, (uint32_t)(node - rig->nodes), &m);
+}
+
+static void obey_ask(struct rig *rig, struct rig_node *node, const struct msg_peer_ask *ask)
+{
+    struct message m = {.kind = MSG_PEER_SAID};
+    m.u.peer_said.nonce = ask->nonce;
+    text_copy(m.u.peer_said.target, NAME_SIZE, ask->target);
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        const struct rig_node *target = &rig->nodes[i];
+        if (text_equal(target->name, ask->target)) {
+            static const uint8_t seen[] = {PEER_ANSWERS, PEER_REFUSED, PEER_SILENT, PEER_NOTHING};
+            m.u.peer_said.answer = target->agent_up ? PEER_ANSWERS : seen[target->peer];
+            m.u.peer_said.incarnation = target->incarnation;
+        }
+    }
+    rig_send(rig, (uint32_t)(node - rig->nodes), &m);
+}
+
+static void deliver(struct rig *rig, struct rig_node *node, const struct message *m)
+{
+    switch (m->kind) {
+    case MSG_WELCOME:
+        if (m->u.welcome.result == HELLO_WELCOME) {
+            text_copy(node->cluster_id, CLUSTER_ID_SIZE, m->u.welcome.cluster_id);
+            node->term_seen = m->u.welcome.term;
+        }
+        return;
+    case MSG_DESIRED:
+        if (m->u.desired.mode == DESIRED_RUN) {
+            obey_run(rig, node, &m->u.desired);
+        } else if (m->u.desired.mode == DESIRED_STOP) {
+            obey_stop(rig, node, &m->u.desired);
+        }
+        return;
+    case MSG_CHECK:
+        obey_check(rig, node, &m->u.check);
+        return;
+    case MSG_PEER_ASK:
+        obey_ask(rig, node, &m->u.peer_ask);
+        return;
+    default:
+        return;
+    }
+}
+
+static void carry_out(struct rig *rig, const struct core_output *output)
+{
+    /* The next step reuses the output's memory, and delivering may step: work on a copy. */
+    uint32_t count = output->action_count;
+    struct action *actions = mem_alloc(count > 0 ? count : 1, sizeof *actions);
+    memcpy(actions, output->actions, count * sizeof *actions);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct action *action = &actions[i];
+        struct rig_node *node = by_session(rig, action->session);
+        if (action->kind == ACTION_REPLY) {
+            rig->reply_result = action->u.reply.result;
+            rig->reply_job = action->u.reply.job;
+            text_copy(rig->reply_text, TEXT_SIZE, action->u.reply.text);
+        } else if (action->kind == ACTION_CLOSE && node != NULL) {
+            node->session = 0;
+            rig_event(rig, EVENT_CLOSED, action->session);
+        } else if (action->kind == ACTION_PING) {
+            struct event event = {.kind = EVENT_PINGED, .session = action->session};
+            event.u.pinged_alive = node != NULL && node->agent_up;
+            rig_step(rig, &event);
+        } else if (action->kind == ACTION_SEND && node != NULL && node->agent_up) {
+            struct message m;
+            action_message(action, &m);
+            deliver(rig, node, &m);
+        }
+    }
+    mem_free(actions);
+}
+
+static void start_core(struct rig *rig)
+{
+    struct event event = {.kind = EVENT_START};
+    text_copy(event.u.start.cluster_id, CLUSTER_ID_SIZE, "c0ffee00c0ffee00c0ffee00c0ffee00");
+    text_copy(event.u.start.store_id, CLUSTER_ID_SIZE, "5700e5700e5700e5700e5700e5700e00");
+    rig_step(rig, &event);
+}
+
+struct rig *rig_create(uint32_t nodes, uint64_t seed)
+{
+    CHECK(nodes <= RIG_NODES_MAX);
+    struct rig *rig = mem_alloc(1, sizeof *rig);
+    rig->records = mem_alloc(RIG_RECORDS_MAX, sizeof *rig->records);
+    rig->limits = core_limits_default;
+    rig->limits.agents = RIG_NODES_MAX;
+    rig->config.start_grace_ms = 1000;
+    rig->step_ms = 100;
+    rig->init_ms = 200;
+    rig->now_ms = 5000;
+    rig->next_session = 1;
+    rig->node_count = nodes;
+    for (uint32_t i = 0; i < nodes; i++) {
+        struct rig_node *node = &rig->nodes[i];
+        text_format(node->name, NAME_SIZE, "n-%04u", i + 1);
+        text_format(node->rack, NAME_SIZE, "r%02u", i / 2 + 1);
+        text_format(node->boot_id, BOOT_ID_SIZE, "00000000-0000-0000-0000-%012u", i);
+        node->incarnation = 1;
+        node->host_up = true;
+    }
+    int code = core_create(&rig->limits, &rig->config, seed, &rig->core);
+    CHECK(code == 0);
+    start_core(rig);
+    return rig;
+}
+
+struct rig *rig_free(struct rig *rig)
+{
+    core_free(rig->core);
+    mem_free(rig->records);
+    return mem_free(rig);
+}
+
+static void fill_reports(const struct rig_node *node, struct attempt_report *reports,
+                         uint32_t *ret_count)
+{
+    for (uint32_t i = 0; i < node->attempt_count; i++) {
+        reports[i] = node->attempts[i].report;
+    }
+    *ret_count = node->attempt_count;
+}
+
+void rig_connect(struct rig *rig, uint32_t index)
+{
+    struct rig_node *node = &rig->nodes[index];
+    struct msg_hello hello = {.incarnation = node->incarnation,
+                              .clean_boot = true,
+                              .protocol = 1,
+                              .peer_port = 7445,
+                              .term_seen = node->term_seen};
+    node->agent_up = true;
+    node->session = rig->next_session++;
+    node->beat = 0;
+    text_copy(hello.cluster_id, CLUSTER_ID_SIZE, node->cluster_id);
+    text_copy(hello.node, NAME_SIZE, node->name);
+    text_copy(hello.boot_id, BOOT_ID_SIZE, node->boot_id);
+    text_copy(hello.address, ADDRESS_SIZE, "127.0.0.1");
+    text_copy(hello.version, NAME_SIZE, "1.0");
+    text_copy(hello.labels.rack, NAME_SIZE, node->rack);
+    hello.inventory.gpu_count = RIG_RANKS;
+    fill_reports(node, hello.attempts, &hello.attempt_count);
+    struct event event = {.kind = EVENT_HELLO, .session = node->session};
+    event.u.hello = &hello;
+    node->beat_at_ms = rig->now_ms + 1000;
+    rig_step(rig, &event);
+}
+
+void rig_connect_all(struct rig *rig)
+{
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        rig_connect(rig, i);
+    }
+    rig_run(rig, 1500);
+}
+
+void rig_send(struct rig *rig, uint32_t index, const struct message *message)
+{
+    struct message copy = *message;
+    struct event event = {.kind = EVENT_MESSAGE, .session = rig->nodes[index].session};
+    event.u.message = &copy;
+    if (event.session != 0) {
+        rig_step(rig, &event);
+    }
+}
+
+static void send_beat(struct rig *rig, uint32_t index)
+{
+    struct rig_node *node = &rig->nodes[index];
+    struct message m = {.kind = MSG_BEAT};
+    m.u.beat.sequence = ++node->beat;
+    m.u.beat.sent_ms = rig->now_ms;
+    m.u.beat.checks_ok = true;
+    fill_reports(node, m.u.beat.attempts, &m.u.beat.attempt_count);
+    node->beat_at_ms = rig->now_ms + 1000;
+    rig_send(rig, index, &m);
+}
+
+static void train(struct rig *rig, struct rig_attempt *a)
+{
+    uint64_t age = rig->now_ms - a->started_ms;
+    for (uint32_t i = 0; i < a->report.rank_count; i++) {
+        struct rank_report *rank = &a->report.ranks[i];
+        if (rank->state != RANK_RUNNING || rig->steps_stopped || a->stop_at_ms != 0) {
+            continue;
+        }
+        if (age >= rig->init_ms) {
+            rank->phase = PHASE_STEP;
+            rank->step = a->base_step + (age - rig->init_ms) / rig->step_ms;
+            rank->step_ms = (uint32_t)rig->step_ms;
+        }
+    }
+}
+
+/* The ranks end; true when something changed that an agent would report at once. */
+static bool live(struct rig *rig, struct rig_node *node)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < node->attempt_count; i++) {
+        struct rig_attempt *a = &node->attempts[i];
+        uint8_t before = a->report.ranks[0].phase;
+        train(rig, a);
+        changed = changed || before != a->report.ranks[0].phase;
+        if (a->stop_at_ms != 0 && rig->now_ms >= a->stop_at_ms && !a->report.empty &&
+            !node->ignore_stop) {
+            for (uint32_t k = 0; k < a->report.rank_count; k++) {
+                struct rank_report *rank = &a->report.ranks[k];
+                if (rank->state == RANK_RUNNING) {
+                    rank->state = RANK_SIGNALED;
+                    rank->code = 15;
+                    rank->after_stop = true;
+                }
+            }
+            a->report.empty = true;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+void rig_run(struct rig *rig, uint64_t ms)
+{
+    uint64_t end = rig->now_ms + ms;
+    while (rig->now_ms < end) {
+        rig->now_ms += 10;
+        for (uint32_t i = 0; i < rig->node_count; i++) {
+            struct rig_node *node = &rig->nodes[i];
+            bool changed = node->host_up && live(rig, node);
+            if (node->agent_up && node->session != 0 &&
+                (changed || rig->now_ms >= node->beat_at_ms)) {
+                send_beat(rig, i);
+            }
+        }
+        if (rig->now_ms >= core_deadline_ms(rig->core)) {
+            rig_event(rig, EVENT_TICK, 0);
+        }
+    }
+}
+
+bool rig_until(struct rig *rig, uint32_t job, uint8_t state, uint64_t limit_ms)
+{
+    for (uint64_t end = rig->now_ms + limit_ms; rig->now_ms < end;) {
+        if (core_job(rig->core, job)->d.state == state) {
+            return true;
+        }
+        rig_run(rig, 10);
+    }
+    return core_job(rig->core, job)->d.state == state;
+}
+
+bool rig_until_phase(struct rig *rig, uint32_t job, uint8_t phase, uint64_t limit_ms)
+{
+    for (uint64_t end = rig->now_ms + limit_ms; rig->now_ms < end; rig_run(rig, 10)) {
+        const struct recovery *recovery =
+            core_recovery(rig->core, core_job(rig->core, job)->d.recovery);
+        if (recovery != NULL && recovery->d.phase == phase) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct job_spec rig_spec(const char *name, uint32_t slots)
+{
+    struct job_spec spec = {.revision = 1,
+                            .priority = 50,
+                            .tensor = 1,
+                            .context = 1,
+                            .pipeline = 1,
+                            .data = slots * RIG_RANKS,
+                            .ranks_per_node = RIG_RANKS,
+                            .save_on_drain = true,
+                            .drain_wait_ms = 60000,
+                            .stop_grace_ms = 2000,
+                            .recovery_grace_ms = 2000,
+                            .retries_user = 1,
+                            .retries_unknown = 3,
+                            .no_progress_limit = 3,
+                            .same_node_limit = 2,
+                            .restart_codes = {75},
+                            .final_codes = {93},
+                            .start_timeout_ms = 60000,
+                            .init_timeout_ms = 60000,
+                            .first_step_ms = 60000,
+                            .warmup_steps = 5,
+                            .watch_progress = true};
+    text_copy(spec.name, NAME_SIZE, name);
+    text_copy(spec.user, NAME_SIZE, "train");
+    text_copy(spec.order, ORDER_SIZE, "tp-cp-pp-dp");
+    return spec;
+}
+
+int32_t rig_request(struct rig *rig, const struct request *request)
+{
+    struct request copy = *request;
+    struct event event = {.kind = EVENT_REQUEST};
+    copy.id = 1;
+    text_copy(copy.actor, NAME_SIZE, "sre");
+    if (copy.reason[0] == '\0') {
+        text_copy(copy.reason, TEXT_SIZE, "test");
+    }
+    event.u.request = &copy;
+    rig->reply_result = -1000;
+    rig_step(rig, &event);
+    CHECK(rig->reply_result != -1000); /* every request is answered */
+    return rig->reply_result;
+}
+
+uint32_t rig_submit(struct rig *rig, const struct job_spec *spec)
+{
+    struct request request = {.verb = REQUEST_SUBMIT, .spec = spec, .text = "{}", .text_size = 2};
+    return rig_request(rig, &request) == 0 ? rig->reply_job : 0;
+}
+
+int32_t rig_nodes(struct rig *rig, uint8_t verb, const char *name, uint8_t when)
+{
+    uint32_t id = core_node_find(rig->core, name);
+    struct request request = {.verb = verb, .nodes = &id, .node_count = 1, .when = when};
+    return rig_request(rig, &request);
+}
+
+int32_t rig_job(struct rig *rig, uint8_t verb, uint32_t job)
+{
+    struct request request = {.verb = verb, .job = job};
+    return rig_request(rig, &request);
+}
+
+static void cut(struct rig *rig, struct rig_node *node)
+{
+    uint64_t session = node->session;
+    node->session = 0;
+    node->agent_up = false;
+    if (session != 0) {
+        rig_event(rig, EVENT_CLOSED, session);
+    }
+}
+
+void rig_kill_node(struct rig *rig, uint32_t index, uint8_t peer)
+{
+    struct rig_node *node = &rig->nodes[index];
+    node->host_up = false;
+    node->peer = peer;
+    node->attempt_count = 0;
+    cut(rig, node);
+}
+
+void rig_kill_agent(struct rig *rig, uint32_t index, uint8_t peer)
+{
+    rig->nodes[index].peer = peer;
+    cut(rig, &rig->nodes[index]);
+}
+
+void rig_end_rank(struct rig *rig, uint32_t index, uint32_t rank, uint8_t state, int32_t code)
+{
+    struct rig_node *node = &rig->nodes[index];
+    for (uint32_t i = 0; i < node->attempt_count; i++) {
+        struct rank_report *r = &node->attempts[i].report.ranks[rank];
+        if (r->state == RANK_RUNNING) {
+            r->state = state;
+            r->code = code;
+        }
+    }
+    if (node->agent_up && node->session != 0) {
+        send_beat(rig, index);
+    }
+}
+
+void rig_end_all(struct rig *rig, uint32_t job, uint8_t state, int32_t code)
+{
+    const struct job *j = core_job(rig->core, job);
+    uint32_t count = j->slot_count;
+    uint32_t nodes[RIG_NODES_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        nodes[i] = rig_node_of(rig, job, i);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < RIG_RANKS; k++) {
+            rig_end_rank(rig, nodes[i], k, state, code);
+        }
+    }
+}
+
+void rig_save(struct rig *rig, uint32_t job, uint64_t step)
+{
+    const struct job *j = core_job(rig->core, job);
+    struct message m = {.kind = MSG_CHECKPOINT};
+    struct msg_checkpoint *u = &m.u.checkpoint;
+    uint32_t slots = j->slot_count;
+    u->job = job;
+    u->attempt = j->d.attempt;
+    u->step = step;
+    u->shard_count = slots * RIG_RANKS;
+    u->parts = 31;
+    text_format(u->directory, PATH_SIZE, "/ckpt/step-%llu.a-%u", (unsigned long long)step,
+                u->attempt);
+    u->kind = CHECKPOINT_BEGIN;
+    rig_send(rig, rig_node_of(rig, job, 0), &m);
+    u->kind = CHECKPOINT_COMMIT;
+    u->bytes = 1000;
+    text_copy(u->hash, HASH_TEXT_SIZE, "0123456789abcdef0123456789abcdef");
+    rig_send(rig, rig_node_of(rig, job, 0), &m);
+}
+
+void rig_restart(struct rig *rig, uint64_t away_ms)
+{
+    core_free(rig->core);
+    rig->now_ms += away_ms;
+    int code = core_create(&rig->limits, &rig->config, 7, &rig->core);
+    CHECK(code == 0);
+    for (uint32_t i = 0; i < rig->record_count; i++) {
+        struct err err = {0};
+        code = core_replay(rig->core, &rig->records[i], &err);
+        if (code != 0) {
+            fprintf(stderr, "replay of record %u: %s\n", i, err.text);
+        }
+        CHECK(code == 0);
+    }
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        rig->nodes[i].session = 0;
+    }
+    core_check(rig->core);
+    start_core(rig);
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        if (rig->nodes[i].agent_up) {
+            rig_connect(rig, i);
+        }
+    }
+}
+
+uint32_t rig_node_of(const struct rig *rig, uint32_t job, uint32_t slot)
+{
+    const struct slot *s = core_slot(rig->core, core_job(rig->core, job), slot);
+    const struct node *node = core_node(rig->core, s->d.node);
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        if (text_equal(rig->nodes[i].name, node->d.name)) {
+            return i;
+        }
+    }
+    CHECK(false);
+    return 0;
+}
+
+uint32_t rig_count(const struct rig *rig, uint16_t kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < rig->record_count; i++) {
+        count += rig->records[i].kind == kind ? 1 : 0;
+    }
+    return count;
+}
+
+const struct record *rig_last(const struct rig *rig, uint16_t kind)
+{
+    for (uint32_t i = rig->record_count; i-- > 0;) {
+        if (rig->records[i].kind == kind) {
+            return &rig->records[i];
+        }
+    }
+    return NULL;
+}
+
+static int replay_image(const struct record *record, void *context)
+{
+    return core_replay(context, record, NULL);
+}
+
+void rig_replay_check(struct rig *rig)
+{
+    struct core *fresh;
+    struct core *image;
+    CHECK(core_create(&rig->limits, &rig->config, 1, &fresh) == 0);
+    CHECK(core_create(&rig->limits, &rig->config, 1, &image) == 0);
+    for (uint32_t i = 0; i < rig->record_count; i++) {
+        CHECK(core_replay(fresh, &rig->records[i], NULL) == 0);
+    }
+    CHECK(core_digest(fresh) == core_digest(rig->core));
+    CHECK(core_snapshot(rig->core, replay_image, image) == 0);
+    CHECK(core_digest(image) == core_digest(rig->core));
+    core_free(fresh);
+    core_free(image);
+}

@@ -1,0 +1,95 @@
+/* core_rig.h: the controller's core with obedient, hand-driven agents around it, for unit and
+ * scenario tests. Time is virtual and moves only by rig_run. Every committed record is kept, so
+ * that a test may replay them, restart the controller, or look for one. Agents here are a model of
+ * messages only; the simulator drives the real agent core. */
+#ifndef KEEPSTEP_TESTS_CORE_RIG_H
+#define KEEPSTEP_TESTS_CORE_RIG_H
+
+#include "controller/core/core.h"
+#include "controller/core/state.h"
+
+enum { RIG_NODES_MAX = 64, RIG_RECORDS_MAX = 20000, RIG_RANKS = 2 };
+
+enum rig_peer { RIG_PEER_OK, RIG_PEER_REFUSED, RIG_PEER_SILENT, RIG_PEER_NOTHING };
+
+struct rig_attempt {
+    struct attempt_report report;
+    uint64_t started_ms;
+    uint64_t stop_at_ms; /* it will be empty then; 0 = not told to stop */
+    uint64_t base_step;
+};
+
+struct rig_node {
+    char name[NAME_SIZE];
+    char rack[NAME_SIZE];
+    char boot_id[BOOT_ID_SIZE];
+    char cluster_id[CLUSTER_ID_SIZE];
+    uint64_t term_seen;
+    uint64_t incarnation;
+    uint64_t session; /* 0 = not connected */
+    uint64_t beat;    /* sequence */
+    uint64_t beat_at_ms;
+    bool agent_up;    /* sends beats, obeys */
+    bool host_up;     /* answers a connect at all */
+    uint8_t peer;     /* what a prober sees when the agent is not up: enum rig_peer */
+    bool ignore_stop; /* its ranks never end */
+    bool check_fails;
+    bool port_taken; /* first port proof fails */
+    uint32_t attempt_count;
+    struct rig_attempt attempts[ATTEMPTS_PER_NODE_MAX];
+};
+
+struct rig {
+    struct core *core;
+    struct core_config config;
+    struct core_limits limits;
+    uint64_t now_ms;
+    uint64_t next_session;
+    uint64_t step_ms; /* training speed, default 100 */
+    uint64_t init_ms; /* start -> first phase step, default 200 */
+    bool steps_stopped;
+    uint32_t node_count;
+    struct rig_node nodes[RIG_NODES_MAX];
+    struct record *records; /* all committed ones */
+    uint32_t record_count;
+    uint64_t starts[RIG_NODES_MAX]; /* processes started on each node in all */
+    int32_t reply_result;
+    uint32_t reply_job;
+    char reply_text[TEXT_SIZE];
+    char trace[1 << 20];
+    uint32_t trace_size;
+    bool verbose;
+};
+
+struct rig *rig_create(uint32_t nodes,
+                       uint64_t seed); /* nodes n-0001 …, two to a rack, not connected */
+struct rig *rig_free(struct rig *rig);
+void rig_connect(struct rig *rig, uint32_t node); /* index from 0 */
+void rig_connect_all(struct rig *rig);
+void rig_run(struct rig *rig, uint64_t ms); /* lets time pass in steps of 10 ms */
+/* Until the job is in that state; false after limit_ms. */
+bool rig_until(struct rig *rig, uint32_t job, uint8_t state, uint64_t limit_ms);
+bool rig_until_phase(struct rig *rig, uint32_t job, uint8_t phase, uint64_t limit_ms);
+
+struct job_spec rig_spec(const char *name, uint32_t slots); /* data = slots * 2, ranks_per_node 2 */
+uint32_t rig_submit(struct rig *rig, const struct job_spec *spec); /* job id; 0: see reply_* */
+int32_t rig_request(struct rig *rig, const struct request *request);
+int32_t rig_nodes(struct rig *rig, uint8_t verb, const char *name, uint8_t when);
+int32_t rig_job(struct rig *rig, uint8_t verb, uint32_t job);
+
+void rig_kill_node(struct rig *rig, uint32_t node, uint8_t peer);  /* agent and ranks, whole */
+void rig_kill_agent(struct rig *rig, uint32_t node, uint8_t peer); /* its ranks live on */
+void rig_end_rank(struct rig *rig, uint32_t node, uint32_t index, uint8_t state, int32_t code);
+void rig_end_all(struct rig *rig, uint32_t job, uint8_t state, int32_t code);
+void rig_save(struct rig *rig, uint32_t job, uint64_t step); /* begin, shards, commit */
+void rig_send(struct rig *rig, uint32_t node, const struct message *message);
+void rig_step(struct rig *rig, struct event *event);
+void rig_event(struct rig *rig, uint8_t kind, uint64_t session);
+void rig_restart(struct rig *rig, uint64_t away_ms); /* kill -9 of the controller, then a new one */
+
+uint32_t rig_node_of(const struct rig *rig, uint32_t job, uint32_t slot); /* index */
+uint32_t rig_count(const struct rig *rig, uint16_t kind); /* committed records of a kind */
+const struct record *rig_last(const struct rig *rig, uint16_t kind);
+void rig_replay_check(struct rig *rig); /* fold of all records == state; also from a snapshot */
+
+#endif
