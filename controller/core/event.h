@@ -1,0 +1,136 @@
+/* event.h: what may happen to the core (events) and what it orders (actions).
+ *
+ * Events are validated by the driver: sessions are authenticated, messages decoded and within their
+ * bounds. Everything that pointers here point to is borrowed for the one call of core_step. */
+#ifndef KEEPSTEP_CORE_EVENT_H
+#define KEEPSTEP_CORE_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "controller/core/record.h"
+#include "proto/base/message.h"
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+enum event_kind {
+    EVENT_START,   /* first event of a process, after all replays: a new term begins */
+    EVENT_TICK,    /* core_deadline_ms has come, or any other reason to look at the clock */
+    EVENT_HELLO,   /* a new session said who it is; session ids are the driver's, never reused */
+    EVENT_MESSAGE, /* a message on a session that was welcomed */
+    EVENT_CLOSED,  /* the session's connection is gone (also after ACTION_CLOSE) */
+    EVENT_PINGED,  /* answer to ACTION_PING: does the old session still answer? */
+    EVENT_REQUEST, /* an operator's or a user's request */
+    EVENT_STORE,   /* commits began to fail, or work again */
+};
+
+enum request_verb {
+    REQUEST_SUBMIT,
+    REQUEST_CANCEL,
+    REQUEST_HOLD,
+    REQUEST_RELEASE,    /* of a held job; also approves a rollback over max_lost */
+    REQUEST_CHECKPOINT, /* ask rank 0 for a save now */
+    REQUEST_RESTART,    /* planned restart with the current spec */
+    REQUEST_DRAIN,
+    REQUEST_UNDRAIN,
+    REQUEST_CORDON,
+    REQUEST_UNCORDON,
+    REQUEST_REMOVE,
+    REQUEST_ADOPT, /* foreign ranks on the nodes, or counters of a newer store */
+    REQUEST_STOP_FOREIGN,
+    REQUEST_AUTOMATION, /* pause, resume, observe, act */
+};
+
+enum automation_word { AUTOMATION_PAUSE, AUTOMATION_RESUME, AUTOMATION_OBSERVE, AUTOMATION_ACT };
+
+struct request {
+    uint64_t id; /* the driver's; comes back in ACTION_REPLY */
+    uint8_t verb;
+    bool dry_run; /* same checks, same answer text, nothing changes */
+    char actor[NAME_SIZE];
+    char reason[TEXT_SIZE];
+    /* nodes: ids (core_node_find) of one transaction: all or none */
+    const uint32_t *nodes;
+    uint32_t node_count;
+    uint8_t when;               /* enum leave_when_word */
+    bool accept_inventory;      /* undrain */
+    char clear_code[NAME_SIZE]; /* undrain: also clear marks of other owners with this code */
+    uint8_t automation;         /* enum automation_word */
+    /* jobs */
+    uint32_t job;
+    bool after_checkpoint;       /* hold, restart: at the next checkpoint */
+    const struct job_spec *spec; /* submit */
+    const char *text;            /* submit: the file's tree as JSON */
+    uint32_t text_size;
+};
+
+enum event_store_state { STORE_OK, STORE_FAILING };
+
+struct event {
+    uint8_t kind;
+    uint64_t now_ms;          /* monotonic of this process; never goes back */
+    uint64_t wall_ms;         /* shown and stored, never compared */
+    uint32_t pending_records; /* appended and not yet durable */
+    uint64_t session;         /* HELLO, MESSAGE, CLOSED, PINGED */
+    union {
+        struct {
+            char cluster_id[CLUSTER_ID_SIZE]; /* of a new store, made by the driver's randomness */
+            char store_id[CLUSTER_ID_SIZE];
+        } start;
+        const struct msg_hello *hello;
+        const struct message *message;
+        bool pinged_alive;
+        const struct request *request;
+        uint8_t store; /* enum event_store_state */
+    } u;
+};
+
+/* ---- actions ----------------------------------------------------------------------------- */
+
+enum action_kind {
+    ACTION_SEND,  /* a message to a session; u holds it in compact form */
+    ACTION_CLOSE, /* close the session after what was sent; text says why */
+    ACTION_PING,  /* does this session's agent answer within 2 s? -> EVENT_PINGED */
+    ACTION_REPLY, /* answer of a request: result 0 or -errno, text for the person */
+    ACTION_FENCE, /* hooks.fence_node for a node, where a site has one */
+};
+
+/* An action leaves only after the records of its own and all earlier steps are durable. Losing one
+ * (a crash between commit and act) must be harmless: all of them are level or asked for again. */
+struct action {
+    uint8_t kind;
+    uint8_t message; /* SEND: enum message_kind */
+    uint64_t session;
+    uint32_t node; /* 0 before the session is welcomed */
+    union {
+        struct msg_welcome welcome;
+        struct msg_ack ack;
+        struct msg_desired desired; /* spec stays NULL: the driver attaches the job's text */
+        struct msg_check check;     /* same */
+        struct msg_checkpoint_answer checkpoint_answer;
+        struct msg_peer_ask peer_ask;
+        struct msg_snapshot_ask snapshot_ask;
+        struct {
+            uint64_t request;
+            int32_t result; /* 0, -ENOENT no such object, -EBUSY conflict, -EPERM, -ENOSPC no
+                               spare or node, -EAGAIN paused or breaker, -EINVAL bad request */
+            uint32_t job;   /* submit: its id */
+            bool changed;   /* false: nothing was to be done (idempotent repeat) */
+            char text[TEXT_SIZE];
+        } reply;
+        char text[TEXT_SIZE]; /* CLOSE */
+    } u;
+};
+
+/* The whole message of an ACTION_SEND, for drivers that encode or pass on whole messages. */
+void action_message(const struct action *action, struct message *ret_message);
+
+struct core_output {
+    const struct record *records; /* owned by the core, valid until the next step */
+    uint32_t record_count;
+    const struct action *actions; /* same */
+    uint32_t action_count;
+    const char *trace; /* lines "[t] node gpu-0001 ready -> active: …\n"; "" when none */
+};
+
+#endif

@@ -1,0 +1,255 @@
+/* impl.h: the inside of the core, for the files of controller/core alone.
+ *
+ * Who does what:
+ *   core.c      create, step, deadline, the order in which questions are looked at
+ *   fold.c      records -> state; the only place that changes anything durable
+ *   emit.c      new records, actions and trace lines of one step
+ *   node.c      sessions, node life, marks          link.c    the four clocks, second opinion,
+ * breaker job.c       job life, pending jobs, ends        report.c  what agents say runs there
+ *   recovery.c  the sequence of phases              plan.c    layout, spares, checkpoint, budgets
+ *   checkpoint.c  saves                             desired.c what each agent shall run
+ *   request.c   operators' requests                 account.c every second has one kind
+ *   layout.c, judge.c  pure functions               view.c    state.h
+ *
+ * Time inside the core is `t`: the driver's monotonic time less the stalls of the controller
+ * itself, so that a controller that did not run has not waited either. */
+#ifndef KEEPSTEP_CORE_IMPL_H
+#define KEEPSTEP_CORE_IMPL_H
+
+#include "controller/core/core.h"
+#include "controller/core/judge.h"
+#include "controller/core/layout.h"
+#include "controller/core/state.h"
+#include "proto/base/check.h"
+#include "proto/base/hash.h"
+#include "proto/base/hostlist.h"
+#include "proto/base/prng.h"
+#include "proto/base/sort.h"
+#include "proto/base/text.h"
+
+enum {
+    TRACE_SIZE = 65536,
+    LABELS_MAX = 16384,
+    PENDING_HELLOS_MAX = 16,
+    PLAN_FACTS_MAX = 512,
+    LATE_MS = 250, /* a tick later than this means that the controller did not run */
+};
+#define SERVICE_AWAY_MAX_MS (7ull * 24 * 3600 * 1000)
+#define NEVER               UINT64_MAX
+
+struct pending_hello {
+    uint64_t session; /* 0 = free */
+    uint32_t node;
+    struct msg_hello hello;
+};
+
+struct core {
+    struct core_limits limits;
+    struct core_config config;
+    struct prng prng;
+    struct record_image_core g; /* durable */
+
+    /* Arrays keep the order of creation, also over a snapshot: removal moves the rest down. */
+    struct node *nodes; /* [id - 1] */
+    uint32_t node_count;
+    struct mark *marks;
+    uint32_t mark_count;
+    struct job *jobs;
+    uint32_t job_count;
+    struct slot *slots; /* regions of jobs, see job.slot_base */
+    struct checkpoint *checkpoints;
+    uint32_t checkpoint_count;
+    struct incident *incidents;
+    uint32_t incident_count;
+    struct record_image_fact *facts;
+    uint32_t fact_count;
+    struct record_image_blamed *blamed;
+    uint32_t blamed_count;
+    struct recovery *recoveries;
+    uint32_t recovery_count;
+    struct foreign *foreigns;
+    uint32_t foreign_count;
+
+    /* this step */
+    struct record *records;
+    uint32_t record_count;
+    uint32_t record_limit;
+    struct action *actions;
+    uint32_t action_count;
+    uint32_t action_limit;
+    char *trace;
+    uint32_t trace_size;
+    uint64_t now_ms;
+    uint64_t wall_ms;
+    uint32_t pending_records;
+
+    /* time */
+    bool started;
+    bool stepped;
+    uint64_t t;
+    uint64_t stall_ms;        /* now_ms - t */
+    uint64_t service_base_ms; /* service time = this + now_ms */
+    uint64_t due_ms;          /* deadline in t, as of the end of the last step */
+    uint64_t start_ms;        /* t of EVENT_START */
+    uint64_t new_agent_ms;    /* t of the last new agent */
+    uint64_t suspect_ms;      /* t of the last new suspect */
+    uint64_t quiet_ms;        /* since when silence has been under half; breaker */
+    bool store_failing;
+    bool old_store;     /* agents know a higher term or attempt */
+    uint64_t term_seen; /* the highest that an agent reported */
+    char held_text[TEXT_SIZE];
+    uint64_t nonce;
+    bool look; /* this step changed something that decisions rest on */
+
+    /* planning */
+    char (*labels)[NAME_SIZE]; /* interned: index + 1 is the number */
+    uint32_t label_count;
+    struct layout_scratch *scratch;
+    struct layout_node *plan_nodes;
+    struct layout_node *plan_holders;
+    uint32_t *plan_ids;
+    uint32_t *plan_lost;
+    struct layout_swap *plan_swaps;
+    uint32_t *name_order;
+    struct pending_hello hellos[PENDING_HELLOS_MAX];
+    struct judge_verdict verdict;
+    struct fact plan_facts[PLAN_FACTS_MAX];
+};
+
+/* ---- emit.c ---- */
+/* Starts a record of this kind with the present times; fill u and the event, then core_emit it. */
+struct record *record_begin(struct core *core, uint16_t kind);
+void record_subject(struct record *record, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void record_says(struct record *record, const char *type, uint8_t severity, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void core_emit(struct core *core, struct record *record); /* folds it; it is the last one begun */
+struct action *action_begin(struct core *core, uint8_t kind);
+struct action *action_send(struct core *core, struct node *node, uint8_t message);
+void core_trace(struct core *core, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- fold.c ---- */
+int fold_record(struct core *core, const struct record *record, struct err *err);
+struct node *node_at(struct core *core, uint32_t id); /* NULL when there is none */
+struct job *job_at(struct core *core, uint32_t id);
+struct slot *slot_at(struct core *core, const struct job *job, uint32_t slot);
+struct incident *incident_at(struct core *core, uint32_t id);
+struct recovery *recovery_at(struct core *core, uint32_t id);
+struct checkpoint *checkpoint_at(struct core *core, uint32_t job, uint32_t attempt, uint64_t step);
+
+/* ---- node.c ---- */
+bool node_move_allowed(uint8_t from, uint8_t to);
+void node_move(struct core *core, struct node *node, uint8_t to, const char *cause);
+void node_settle(struct core *core, struct node *node); /* life follows marks, slot and checks */
+void node_hello(struct core *core, uint64_t session, const struct msg_hello *hello);
+void node_pinged(struct core *core, uint64_t session, bool alive);
+void node_closed(struct core *core, uint64_t session);
+struct node *node_by_session(struct core *core, uint64_t session);
+bool node_leaves(const struct core *core, const struct node *node, uint8_t *ret_when);
+bool node_marked(const struct core *core, const struct node *node);
+const struct mark *mark_find(const struct core *core, uint32_t node, uint8_t owner,
+                             const char *code);
+struct mark_order {
+    uint8_t owner;
+    uint8_t level;
+    uint8_t when;
+    const char *code;
+    const char *actor;
+    const char *text;
+    uint32_t incident;
+    uint32_t job;
+    uint32_t attempt;
+};
+void mark_set(struct core *core, struct node *node, const struct mark_order *order);
+void mark_clear(struct core *core, struct node *node, uint8_t owner, const char *code,
+                const char *actor, const char *text);
+void node_lose(struct core *core, struct node *node, uint8_t how);
+void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye *goodbye);
+void node_ack(struct core *core, struct node *node);
+
+/* ---- link.c ---- */
+void link_beat(struct core *core, struct node *node);
+void link_suspect(struct core *core, struct node *node, const char *why);
+void link_peer_said(struct core *core, const struct msg_peer_said *said);
+void link_look(struct core *core);
+void link_due(const struct core *core, uint64_t *due_ms);
+bool link_undecided(const struct core *core, const struct job *job); /* a holder is suspect */
+
+/* ---- report.c ---- */
+void report_attempts(struct core *core, struct node *node, const struct attempt_report *reports,
+                     uint32_t count);
+void report_ends(struct core *core, struct node *node, const struct msg_rank_ends *ends);
+void report_forget(struct job *job, struct slot *slot); /* soft state of a new attempt */
+bool report_empty(const struct node *node);             /* nothing of any attempt runs there */
+/* No rank of an attempt <= `attempt` of this job can run there: proven by the node's own report. */
+bool report_gone(const struct node *node, uint32_t job, uint32_t attempt);
+
+/* ---- job.c ---- */
+bool job_move_allowed(uint8_t from, uint8_t to);
+void job_move(struct core *core, struct job *job, uint8_t to, const char *reason);
+void job_look(struct core *core, struct job *job);
+void job_stop_for_good(struct core *core, struct job *job, const char *reason);
+void job_end_attempt(struct core *core, struct job *job); /* its stop is ordered from now on */
+void job_fence_rest(struct core *core, struct job *job, const char *text);
+void job_ask_save(struct core *core, struct job *job);
+bool job_runs(const struct job *job); /* ranks of the current attempt are wanted to run */
+void job_due(const struct core *core, const struct job *job, uint64_t *due_ms);
+uint64_t job_phase_limit_ms(const struct job *job, uint8_t rank_phase);
+
+/* ---- recovery.c ---- */
+void recovery_fact(struct core *core, struct job *job, const struct fact *fact,
+                   uint64_t since_service_ms);
+void recovery_open(struct core *core, struct job *job, uint8_t cause, uint32_t incident,
+                   uint64_t since_service_ms);
+void recovery_close(struct core *core, struct job *job, uint8_t outcome);
+void recovery_phase(struct core *core, struct job *job, uint8_t phase);
+void recovery_look(struct core *core, struct job *job);
+void recovery_due(const struct core *core, const struct job *job, uint64_t *due_ms);
+void recovery_hold(struct core *core, struct job *job, const char *reason);
+void recovery_check_result(struct core *core, struct node *node,
+                           const struct msg_check_result *result);
+bool recovery_all_gone(const struct core *core, const struct job *job, bool *ret_fenced);
+
+/* ---- plan.c ---- */
+enum plan_result { PLAN_MADE, PLAN_WAITS, PLAN_OVER };
+/* Blame, budgets, evictions, layout, checkpoint: everything that phase `plan` decides. */
+enum plan_result plan_make(struct core *core, struct job *job, struct recovery *recovery);
+void plan_verdict(struct core *core, struct job *job);
+uint32_t plan_spares(const struct core *core, const struct job *job); /* usable ones for this job */
+uint32_t plan_label(struct core *core, const char *label);            /* 0 for "" */
+void plan_choose_port(struct core *core, struct job *job);
+
+/* ---- checkpoint.c ---- */
+void checkpoint_message(struct core *core, struct node *node, const struct msg_checkpoint *message);
+void checkpoint_abandon(struct core *core, struct job *job); /* writing ones of a stopped attempt */
+void checkpoint_mark(struct core *core, const struct checkpoint *checkpoint, uint8_t state,
+                     const char *note);
+
+/* ---- desired.c ---- */
+void desired_send(struct core *core, struct node *node, const struct job *job);
+void desired_send_job(struct core *core, const struct job *job); /* to every node it concerns */
+void desired_send_node(struct core *core, struct node *node);    /* of every job */
+
+/* ---- request.c ---- */
+void request_handle(struct core *core, const struct request *request);
+
+/* ---- account.c ---- */
+uint8_t account_kind(const struct core *core, const struct job *job);
+void account_settle(struct core *core, const struct job *job, uint8_t kind,
+                    uint64_t until_service_ms);
+/* The job's state or phase is about to change: books what has run up to now. */
+void account_turn(struct core *core, const struct job *job);
+
+/* ---- shared smalls ---- */
+static inline uint64_t service_now(const struct core *core)
+{
+    return core->service_base_ms + core->now_ms;
+}
+static inline void due_min(uint64_t *due_ms, uint64_t candidate_ms)
+{
+    if (candidate_ms < *due_ms) {
+        *due_ms = candidate_ms;
+    }
+}
+
+#endif

@@ -1,0 +1,441 @@
+/* job.c: the life of a job.
+ *
+ *   pending --> starting --> running <--> recovering
+ *      |  \         |           |            |   ^
+ *      |   \        v           v            v   |
+ *      |    +--> held <---------+------------+   |
+ *      |          |  +---------------------------+
+ *      v          v
+ *    (any) --> stopping --> succeeded | failed | cancelled
+ *
+ * Cancel wins in every state. A terminal state is reached only when every rank is gone or its node
+ * is fenced. */
+#include <string.h>
+
+#include "controller/core/impl.h"
+
+enum {
+    STEP_FLOOR_MS = 30000,
+    STEP_FACTOR = 5,
+    CHECKPOINT_LIMIT_MS = 30 * 60 * 1000,
+    EVAL_LIMIT_MS = 60 * 60 * 1000,
+};
+
+#define TO(state) (1u << (state))
+static const uint16_t moves[job_state_count] = {
+    [JOB_PENDING] = TO(JOB_STARTING) | TO(JOB_HELD) | TO(JOB_STOPPING),
+    [JOB_STARTING] = TO(JOB_RUNNING) | TO(JOB_RECOVERING) | TO(JOB_HELD) | TO(JOB_STOPPING),
+    [JOB_RUNNING] = TO(JOB_RECOVERING) | TO(JOB_STOPPING),
+    [JOB_RECOVERING] = TO(JOB_RUNNING) | TO(JOB_HELD) | TO(JOB_STOPPING),
+    [JOB_HELD] = TO(JOB_PENDING) | TO(JOB_RECOVERING) | TO(JOB_STOPPING),
+    [JOB_STOPPING] = TO(JOB_SUCCEEDED) | TO(JOB_FAILED) | TO(JOB_CANCELLED),
+};
+
+bool job_move_allowed(uint8_t from, uint8_t to)
+{
+    return from < job_state_count && to < job_state_count && (moves[from] & TO(to)) != 0;
+}
+
+static const char *event_type(uint8_t to)
+{
+    static const char *const types[job_state_count] = {
+        [JOB_PENDING] = "JobReleased",    [JOB_STARTING] = "JobStarting",
+        [JOB_RUNNING] = "JobRunning",     [JOB_RECOVERING] = "JobRecovering",
+        [JOB_HELD] = "JobHeld",           [JOB_STOPPING] = "JobStopping",
+        [JOB_SUCCEEDED] = "JobSucceeded", [JOB_FAILED] = "JobFailed",
+        [JOB_CANCELLED] = "JobCancelled",
+    };
+    return types[to];
+}
+
+void job_move(struct core *core, struct job *job, uint8_t to, const char *reason)
+{
+    account_turn(core, job);
+    bool bad = to == JOB_FAILED || to == JOB_HELD;
+    struct record *record = record_begin(core, RECORD_job_moved_kind);
+    record->u.job_moved.job = job->d.job;
+    record->u.job_moved.from = job->d.state;
+    record->u.job_moved.to = to;
+    text_copy(record->u.job_moved.reason, TEXT_SIZE, reason);
+    record->job = job->d.job;
+    record->recovery = job->d.recovery;
+    record_subject(record, "job/%s", job->d.name);
+    record_says(record, event_type(to), bad ? SEVERITY_ERROR : SEVERITY_INFO, "%s -> %s%s%s",
+                WORD(job_state, job->d.state), WORD(job_state, to), reason[0] != '\0' ? ": " : "",
+                reason);
+    core_emit(core, record);
+    core->look = true;
+}
+
+bool job_runs(const struct job *job)
+{
+    bool state_ok = job->d.state == JOB_STARTING || job->d.state == JOB_RUNNING ||
+                    job->d.state == JOB_RECOVERING;
+    return state_ok && job->d.attempted && job->d.launched && !job->d.ended && !job->d.quarantined;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+void job_end_attempt(struct core *core, struct job *job)
+{
+    if (!job->d.attempted || !job->d.launched || job->d.ended) {
+        return;
+    }
+    const struct recovery *recovery = core_recovery(core, job->d.recovery);
+    struct record *record = record_begin(core, RECORD_attempt_ended_kind);
+    record->u.attempt_ended.job = job->d.job;
+    record->u.attempt_ended.attempt = job->d.attempt;
+    record->u.attempt_ended.phase =
+        recovery != NULL && recovery->d.planned ? recovery->d.phase : PHASE_FIRST_STEP;
+    record->u.attempt_ended.stepped = job->step > job->d.restore_step;
+    record->u.attempt_ended.step = job->step;
+    record->job = job->d.job;
+    record_subject(record, "job/%s", job->d.name);
+    core_emit(core, record);
+    job->stop_ms = core->t;
+    job->gone_ms = 0;
+}
+
+void job_stop_for_good(struct core *core, struct job *job, const char *reason)
+{
+    if (job->d.state == JOB_STOPPING || core_job_over(job)) {
+        return;
+    }
+    bool well = job->slot_count > 0 && job->slots_done == job->slot_count;
+    if (job->d.state == JOB_RUNNING) {
+        account_settle(core, job, well ? TIME_PRODUCTIVE : TIME_LOST_WORK, service_now(core));
+    }
+    job_end_attempt(core, job);
+    job_move(core, job, JOB_STOPPING, reason);
+    job->stop_ms = core->t;
+    desired_send_job(core, job);
+}
+
+static void release_slots(struct core *core, struct job *job)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct slot *slot = slot_at(core, job, i);
+        struct node *node = node_at(core, slot->d.node);
+        if (node == NULL) {
+            continue;
+        }
+        struct record *record = record_begin(core, RECORD_slot_left_kind);
+        record->u.slot_left.job = job->d.job;
+        record->u.slot_left.slot = i;
+        record->u.slot_left.node = node->d.node;
+        record->job = job->d.job;
+        record->node = node->d.node;
+        record_subject(record, "job/%s", job->d.name);
+        core_emit(core, record);
+        node_settle(core, node);
+    }
+}
+
+/* Marks every node of the job that has not proven itself empty; none of them is waited for. */
+void job_fence_rest(struct core *core, struct job *job, const char *text)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct slot *slot = slot_at(core, job, i);
+        struct node *node = node_at(core, slot->d.node);
+        if (node == NULL || node->d.lost || slot->gone) {
+            continue;
+        }
+        if (core->config.fence_hook) {
+            action_begin(core, ACTION_FENCE)->node = node->d.node;
+        }
+        mark_set(core, node,
+                 &(struct mark_order){.owner = MARK_RECOVERY,
+                                      .level = MARK_LEAVE,
+                                      .when = WHEN_NOW,
+                                      .code = "unproven",
+                                      .actor = "keepstep",
+                                      .job = job->d.job,
+                                      .attempt = job->d.attempt,
+                                      .text = text});
+    }
+}
+
+static void finish(struct core *core, struct job *job)
+{
+    bool well = job->slot_count > 0 && job->slots_done == job->slot_count;
+    uint8_t to = job->d.cancelled ? JOB_CANCELLED : well ? JOB_SUCCEEDED : JOB_FAILED;
+    uint8_t outcome = to == JOB_CANCELLED ? OUTCOME_CANCELLED
+                      : to == JOB_FAILED  ? OUTCOME_FAILED
+                                          : OUTCOME_SUCCEEDED;
+    char reason[TEXT_SIZE];
+    text_copy(reason, sizeof reason, job->d.reason);
+    checkpoint_abandon(core, job);
+    if (job->d.recovery != 0) {
+        recovery_close(core, job, outcome);
+    }
+    release_slots(core, job);
+    job_move(core, job, to, reason);
+    desired_send_job(core, job);
+}
+
+static void look_stopping(struct core *core, struct job *job)
+{
+    if (job->stop_ms == 0) { /* after a restart of the controller */
+        job->stop_ms = core->t;
+        job_end_attempt(core, job);
+    }
+    bool fenced = false;
+    if (recovery_all_gone(core, job, &fenced)) {
+        finish(core, job);
+    } else if (core->t >= job->stop_ms + job->d.stop_grace_ms + core->config.kill_extra_ms) {
+        job_fence_rest(core, job, "did not prove itself empty after the job's end");
+    }
+}
+
+/* ---- the start ------------------------------------------------------------------------------ */
+
+/* A job may start when no job before it in the order still waits. */
+static bool is_next(const struct core *core, const struct job *job)
+{
+    for (uint32_t i = 0; i < core->job_count; i++) {
+        const struct job *other = &core->jobs[i];
+        bool before = other->d.priority > job->d.priority ||
+                      (other->d.priority == job->d.priority && other->d.job < job->d.job);
+        if (other != job && other->d.state == JOB_PENDING && before && !other->d.quarantined) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void look_pending(struct core *core, struct job *job)
+{
+    if (core_held(core) || !is_next(core, job)) {
+        return;
+    }
+    if (plan_spares(core, job) < job->slot_count) {
+        return; /* waits; what is missing is said by whoever asks */
+    }
+    job_move(core, job, JOB_STARTING, "");
+    recovery_open(core, job, CAUSE_START, 0, service_now(core));
+    recovery_phase(core, job, PHASE_PLAN);
+}
+
+/* ---- while it runs -------------------------------------------------------------------------- */
+
+uint64_t job_phase_limit_ms(const struct job *job, uint8_t rank_phase)
+{
+    switch (rank_phase) {
+    case PHASE_INIT:
+        return job->d.init_timeout_ms;
+    case PHASE_RESTORE:
+        return job->d.first_step_ms;
+    case PHASE_CHECKPOINT:
+        return CHECKPOINT_LIMIT_MS;
+    case PHASE_EVAL:
+        return EVAL_LIMIT_MS;
+    default:
+        if (job->d.step_timeout_ms != 0) {
+            return job->d.step_timeout_ms;
+        }
+        return (uint64_t)STEP_FACTOR * job->step_ms > STEP_FLOOR_MS
+                   ? (uint64_t)STEP_FACTOR * job->step_ms
+                   : STEP_FLOOR_MS;
+    }
+}
+
+/* When the job counts as hung: the latest moment at which any rank is still inside its limit.
+ * NEVER while nobody reports progress. */
+static uint64_t hang_ms(const struct core *core, const struct job *job)
+{
+    uint64_t latest = 0;
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct slot *slot = core_slot(core, job, i);
+        if (!slot->mailbox || slot->progress_ms == 0) {
+            return NEVER;
+        }
+        uint64_t until = slot->progress_ms + job_phase_limit_ms(job, slot->phase);
+        latest = slot->d.done || until <= latest ? latest : until;
+    }
+    return latest == 0 ? NEVER : latest;
+}
+
+static void look_for_hang(struct core *core, struct job *job)
+{
+    bool frozen = core->g.breaker_open || core_held(core) || job->d.stop_request;
+    if (frozen || !job->d.watch_progress || core->t < hang_ms(core, job)) {
+        return;
+    }
+    /* The slot that is behind the others is looked at first. */
+    uint32_t worst = 0;
+    for (uint32_t i = 1; i < job->slot_count; i++) {
+        const struct slot *a = slot_at(core, job, i);
+        const struct slot *b = slot_at(core, job, worst);
+        if (a->step < b->step || (a->step == b->step && a->progress_ms < b->progress_ms)) {
+            worst = i;
+        }
+    }
+    const struct slot *slot = slot_at(core, job, worst);
+    struct fact fact = {.source = FACT_NO_PROGRESS,
+                        .severity = 2,
+                        .node = slot->d.node,
+                        .job = job->d.job,
+                        .attempt = job->d.attempt,
+                        .rank = (int32_t)(worst * job->d.ranks_per_node),
+                        .gpu = -1,
+                        .port = -1,
+                        .receive_ms = core->wall_ms};
+    text_format(fact.text, TEXT_SIZE,
+                "no rank moved within its limit; slot %u is behind at step "
+                "%llu for %llu ms",
+                worst, (unsigned long long)slot->step,
+                (unsigned long long)(core->t - slot->progress_ms));
+    uint64_t quiet = core->t - slot->progress_ms;
+    recovery_fact(core, job, &fact, service_now(core) - quiet);
+}
+
+static void ask_save(struct core *core, struct job *job, bool stop)
+{
+    struct record *record = record_begin(core, RECORD_save_asked_kind);
+    record->u.save_asked.job = job->d.job;
+    record->u.save_asked.request = job->d.save_request + 1;
+    record->u.save_asked.stop = stop;
+    record->job = job->d.job;
+    record_subject(record, "job/%s", job->d.name);
+    record_says(record, "SaveAsked", SEVERITY_INFO, "%s",
+                stop ? "save at the next step, then stop" : "save at the next step");
+    core_emit(core, record);
+    struct node *node = node_at(core, slot_at(core, job, 0)->d.node);
+    if (node != NULL) {
+        desired_send(core, node, job);
+    }
+}
+
+void job_ask_save(struct core *core, struct job *job)
+{
+    ask_save(core, job, false);
+}
+
+static bool uses_library(const struct core *core, const struct job *job)
+{
+    return core->slots[job->slot_base].mailbox;
+}
+
+/* The most urgent wish that one of the job's nodes leaves, or that the job is held or restarted. */
+static bool wants_change(const struct core *core, const struct job *job, uint8_t *ret_when)
+{
+    bool wanted = job->d.hold_asked;
+    *ret_when = WHEN_CHECKPOINT;
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
+        uint8_t when;
+        if (node == NULL || !node_leaves(core, node, &when) || when == WHEN_JOB_END) {
+            continue;
+        }
+        wanted = true;
+        if (when == WHEN_NOW) {
+            *ret_when = WHEN_NOW;
+        }
+    }
+    return wanted;
+}
+
+static bool any_left(const struct core *core, const struct job *job)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        if (core_slot(core, job, i)->left) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t leaving_count(const struct core *core, const struct job *job)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
+        uint8_t when;
+        count += node != NULL && node_leaves(core, node, &when) && when != WHEN_JOB_END ? 1 : 0;
+    }
+    return count;
+}
+
+/* A planned change: ask for a save, and when it is there (or cannot be had) stop and swap. */
+static void look_for_change(struct core *core, struct job *job)
+{
+    uint8_t when;
+    if (any_left(core, job)) {
+        recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
+        return;
+    }
+    if (!wants_change(core, job, &when) || core_held(core) || core->g.breaker_open) {
+        return;
+    }
+    if (!job->d.hold_asked && plan_spares(core, job) < leaving_count(core, job)) {
+        return; /* a running job is not stopped for a swap that cannot be made */
+    }
+    bool can_ask = when == WHEN_CHECKPOINT && job->d.save_on_drain && uses_library(core, job);
+    if (!can_ask) {
+        recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
+        return;
+    }
+    if (!job->d.stop_request) {
+        ask_save(core, job, true);
+    }
+    if (job->drain_ms == 0) {
+        job->drain_ms = core->t + job->d.drain_wait_ms;
+    }
+    if (core->t >= job->drain_ms) {
+        recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
+    }
+}
+
+void job_look(struct core *core, struct job *job)
+{
+    if (core_job_over(job) || job->d.quarantined) {
+        return;
+    }
+    if (job->d.cancelled && job->d.state != JOB_STOPPING) {
+        job_stop_for_good(core, job, "cancelled");
+    }
+    bool done = job->slot_count > 0 && job->slots_done == job->slot_count;
+    if (done && job->d.state != JOB_STOPPING) {
+        job_stop_for_good(core, job, "");
+    }
+    switch (job->d.state) {
+    case JOB_PENDING:
+        look_pending(core, job);
+        break;
+    case JOB_RUNNING:
+        look_for_hang(core, job);
+        if (job->d.state == JOB_RUNNING) {
+            look_for_change(core, job);
+        }
+        break;
+    case JOB_STOPPING:
+        look_stopping(core, job);
+        break;
+    default:
+        break;
+    }
+    if (job->d.recovery != 0 && job->d.state != JOB_STOPPING && !core_job_over(job)) {
+        recovery_look(core, job);
+    }
+}
+
+void job_due(const struct core *core, const struct job *job, uint64_t *due_ms)
+{
+    if (core_job_over(job) || job->d.quarantined) {
+        return;
+    }
+    if (job->d.state == JOB_STOPPING) {
+        due_min(due_ms, job->stop_ms + job->d.stop_grace_ms + core->config.kill_extra_ms);
+    }
+    if (job->d.state == JOB_RUNNING) {
+        if (job->d.watch_progress) {
+            due_min(due_ms, hang_ms(core, job));
+        }
+        if (job->drain_ms != 0) {
+            due_min(due_ms, job->drain_ms);
+        }
+    }
+    if (job->d.recovery != 0 && job->d.state != JOB_STOPPING) {
+        recovery_due(core, job, due_ms);
+    }
+}

@@ -1,0 +1,406 @@
+/* link.c: four clocks, never mixed, and the second opinion (domain.md 3).
+ *
+ *   UP --closed, or third beat missed--> SUSPECT --refused / accepted but silent--> AGENT_DOWN
+ *    ^                                      |                                           |
+ *    +---- a beat or a hello ---------------+-------------------------------------------+
+ *                                           |                                           |
+ *                       nothing answers: lost                 a rank ended, or no step: lost
+ *
+ * A suspect node is asked about through two other agents, each second anew until it is decided.
+ * What the probers say decides; how long it was silent only matters where there is nobody to ask.
+ * No loss is decided while new suspects keep appearing, nor while the breaker for silence is open,
+ * nor before the grace after a start. */
+#include <string.h>
+
+#include "controller/core/impl.h"
+
+enum {
+    MISSED_BEATS = 3,
+    SLACK_MS = 250, /* a beat that is merely late on the way */
+    PROBERS = 2,
+    ROUND_MS = 1000, /* between rounds */
+    NO_PROBER_LOST_MS = 10000,
+    SETTLE_MS = 1000, /* no loss until this long brought no new suspect */
+    BREAKER_WINDOW_MS = 10000,
+    BREAKER_FLOOR = 4,
+    BREAKER_PERCENT = 5,
+    BREAKER_QUIET_MS = 30000,
+    FROZEN_FLOOR_MS = 4000,
+    WITNESS_STEPS = 2,
+};
+
+static bool watched(const struct node *node)
+{
+    return !node->d.removed && !node->d.lost && node->d.life != NODE_JOINING;
+}
+
+static bool reachable(const struct core *core, const struct node *node)
+{
+    return node->session != 0 && node->link == LINK_UP &&
+           core->t - node->beat_ms <= 2ull * core->config.beat_ms;
+}
+
+/* ---- suspicion ------------------------------------------------------------------------------ */
+
+void link_beat(struct core *core, struct node *node)
+{
+    if (node->suspect_ms != 0) {
+        core_trace(core, "node %s: heard again after %llu ms", node->d.name,
+                   (unsigned long long)(core->t - node->suspect_ms));
+        mark_clear(core, node, MARK_HEALTH, "agent-silent", "keepstep", "its agent is heard again");
+    }
+    node->beat_ms = core->t;
+    node->link = LINK_UP;
+    node->suspect_ms = 0;
+    node->closed_ms = 0;
+    node->agent_silent = false;
+    node->answer = 255;
+    node->probe_ms = 0;
+    node->asked = 0;
+    node->witness = 0;
+}
+
+static bool may_probe(const struct core *core, const struct node *prober, const struct node *target)
+{
+    return prober != target && reachable(core, prober);
+}
+
+/* The next node after `from` that may ask, on another rack if `other_rack`. */
+static struct node *pick_prober(struct core *core, const struct node *target, uint32_t from,
+                                bool other_rack, const struct node *not_this)
+{
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        struct node *node = &core->nodes[(from + i) % core->node_count];
+        bool rack_ok = !other_rack || !text_equal(node->d.rack, target->d.rack);
+        if (node != not_this && rack_ok && may_probe(core, node, target)) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+static void ask(struct core *core, struct node *target, struct node *prober)
+{
+    struct action *action = action_send(core, prober, MSG_PEER_ASK);
+    struct msg_peer_ask *u = &action->u.peer_ask;
+    u->nonce = target->probe_nonce;
+    u->port = (uint16_t)target->d.peer_port;
+    u->timeout_ms = core->config.probe_timeout_ms;
+    text_copy(u->target, NAME_SIZE, target->d.name);
+    text_copy(u->address, ADDRESS_SIZE, target->d.address);
+    target->asked++;
+}
+
+static void probe_begin(struct core *core, struct node *node)
+{
+    node->probe_nonce = ++core->nonce;
+    node->asked = 0;
+    node->answers = 0;
+    node->answer_now = 255;
+    node->probe_ms = core->t + core->config.probe_timeout_ms + SLACK_MS;
+    uint32_t from = (uint32_t)prng_below(&core->prng, core->node_count);
+    struct node *first = pick_prober(core, node, from, true, NULL);
+    first = first != NULL ? first : pick_prober(core, node, from, false, NULL);
+    if (first == NULL) {
+        return;
+    }
+    ask(core, node, first);
+    struct node *second = pick_prober(core, node, first->d.node, true, first);
+    second = second != NULL ? second : pick_prober(core, node, first->d.node, false, first);
+    if (second != NULL) {
+        ask(core, node, second);
+    }
+}
+
+void link_suspect(struct core *core, struct node *node, const char *why)
+{
+    if (!watched(node) || node->suspect_ms != 0) {
+        return;
+    }
+    node->link = LINK_SUSPECT;
+    node->suspect_ms = core->t;
+    node->answer = 255;
+    node->witness = 0;
+    core->suspect_ms = core->t;
+    core_trace(core, "node %s: suspect, %s", node->d.name, why);
+    probe_begin(core, node);
+}
+
+/* The strongest word counts: one that reached it outweighs one that did not. */
+static int strength(uint8_t answer)
+{
+    switch (answer) {
+    case PEER_ANSWERS:
+        return 5;
+    case PEER_LEFT:
+        return 4;
+    case PEER_SILENT:
+        return 3;
+    case PEER_REFUSED:
+        return 2;
+    case PEER_NOTHING:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+void link_peer_said(struct core *core, const struct msg_peer_said *said)
+{
+    uint32_t id = core_node_find(core, said->target);
+    struct node *node = id != 0 ? node_at(core, id) : NULL;
+    if (node == NULL || node->suspect_ms == 0 || node->probe_ms == 0 ||
+        said->nonce != node->probe_nonce || node->answers >= node->asked) {
+        return; /* an answer to an older round, or about a node that was heard meanwhile */
+    }
+    node->answers++;
+    if (strength(said->answer) > strength(node->answer_now)) {
+        node->answer_now = said->answer;
+    }
+    if (node->answers == node->asked) {
+        node->answer = node->answer_now;
+        node->answer_probers = node->answers;
+        core_trace(core, "node %s: second opinion of %u: %s", node->d.name, node->answers,
+                   node->answer == PEER_ANSWERS   ? "its agent answers"
+                   : node->answer == PEER_REFUSED ? "refused, the host lives"
+                   : node->answer == PEER_SILENT  ? "accepted, no answer"
+                   : node->answer == PEER_NOTHING ? "nothing answers"
+                                                  : "another agent answers there");
+    }
+}
+
+/* ---- the witness: steps of the job move although nobody reaches the agent ------------------- */
+
+static void look_for_witness(struct core *core, struct node *node, const struct job *job)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct slot *slot = slot_at(core, job, i);
+        const struct node *other = node_at(core, slot->d.node);
+        if (other == NULL || other == node || other->suspect_ms != 0 ||
+            other->beat_ms <= node->suspect_ms) {
+            continue;
+        }
+        if (node->witness == 0) {
+            node->witness = other->d.node;
+            node->witness_step = slot->step_max;
+        } else if (node->witness == other->d.node &&
+                   slot->step_max > node->witness_step + WITNESS_STEPS && !node->agent_silent) {
+            node->agent_silent = true;
+            mark_set(core, node,
+                     &(struct mark_order){.owner = MARK_HEALTH,
+                                          .level = MARK_NO_NEW,
+                                          .when = WHEN_JOB_END,
+                                          .code = "agent-silent",
+                                          .actor = "keepstep",
+                                          .text = "its agent is silent, but the job's steps move: "
+                                                  "restart keepstep-agent there"});
+        }
+    }
+}
+
+/* ---- the decision --------------------------------------------------------------------------- */
+
+static bool job_in_trouble(const struct core *core, const struct job *job)
+{
+    if (job->d.incident != 0) {
+        return true; /* a rank of the job ended, or progress passed its limit */
+    }
+    return !job_runs(job) || core->t < job->step_at_ms;
+}
+
+static bool no_step_for_long(const struct core *core, const struct job *job)
+{
+    uint64_t limit = 2ull * job->step_ms > FROZEN_FLOOR_MS ? 2ull * job->step_ms : FROZEN_FLOOR_MS;
+    return job->step_at_ms != 0 && core->t - job->step_at_ms >= limit;
+}
+
+/* What the second opinion comes to. -1: not decided. */
+static int decide(const struct core *core, const struct node *node, const struct job *job)
+{
+    uint64_t silent = core->t - node->beat_ms;
+    uint64_t suspected = core->t - node->suspect_ms;
+    bool down =
+        node->answer == PEER_REFUSED || node->answer == PEER_SILENT || node->answer == PEER_LEFT;
+    if (node->agent_silent || node->answer == PEER_ANSWERS) {
+        return -1;
+    }
+    if (node->answer == PEER_NOTHING) {
+        bool two = node->answer_probers >= PROBERS;
+        return two || silent >= NO_PROBER_LOST_MS ? (int)LOST_SILENT : -1;
+    }
+    if (down) {
+        if (suspected >= core->config.agent_away_ms) {
+            return (int)LOST_AGENT_LONG;
+        }
+        if (job == NULL || suspected < core->config.reconnect_grace_ms) {
+            return -1;
+        }
+        if (job_in_trouble(core, job)) {
+            return (int)LOST_AGENT_DOWN;
+        }
+        return node->answer == PEER_SILENT && no_step_for_long(core, job) ? (int)LOST_FROZEN : -1;
+    }
+    /* Nobody could be asked. */
+    bool alone = node->asked == 0 && silent >= NO_PROBER_LOST_MS;
+    return alone ? (int)LOST_SILENT : -1;
+}
+
+static void look_at_suspect(struct core *core, struct node *node)
+{
+    struct job *job = node->d.job != 0 ? job_at(core, node->d.job) : NULL;
+    if (node->probe_ms != 0 && core->t >= node->probe_ms) {
+        if (node->answers < node->asked) { /* a prober that does not answer says nothing at all */
+            node->answer = node->answer_now != 255 ? node->answer_now : node->answer;
+            node->answer_probers = node->answers;
+        }
+        node->probe_ms = 0;
+    }
+    if (node->answer == PEER_REFUSED || node->answer == PEER_SILENT) {
+        node->link = LINK_AGENT_DOWN;
+    }
+    if (job != NULL && job_runs(job)) {
+        look_for_witness(core, node, job);
+    }
+    bool settled = core->t - core->suspect_ms >= SETTLE_MS;
+    int how = decide(core, node, job);
+    if (how >= 0 && settled && core_ready(core) && !core->g.breaker_open && !core_held(core)) {
+        node_lose(core, node, (uint8_t)how);
+        node->suspect_ms = 0;
+        node->probe_ms = 0;
+        return;
+    }
+    if (node->probe_ms == 0 && core->t - node->suspect_ms >= SLACK_MS) {
+        probe_begin(core, node);
+    }
+}
+
+/* ---- breaker for silence -------------------------------------------------------------------- */
+
+static bool of_few_groups(const struct core *core, size_t offset)
+{
+    const char *groups[2] = {NULL, NULL};
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        const struct node *node = &core->nodes[i];
+        const char *label = (const char *)&node->d + offset;
+        if (node->suspect_ms == 0) {
+            continue;
+        }
+        if (label[0] == '\0') {
+            return false;
+        }
+        uint32_t g = 0;
+        while (g < 2 && groups[g] != NULL && !text_equal(groups[g], label)) {
+            g++;
+        }
+        if (g == 2) {
+            return false;
+        }
+        groups[g] = label;
+    }
+    return true;
+}
+
+static void breaker_record(struct core *core, bool open, uint32_t suspects, uint32_t limit)
+{
+    struct record *record = record_begin(core, RECORD_breaker_kind);
+    record->u.breaker.open = open;
+    record->u.breaker.suspects = suspects;
+    record->u.breaker.limit = limit;
+    record_subject(record, "cluster");
+    if (open) {
+        record_says(record, "BreakerOpened", SEVERITY_ERROR,
+                    "%u nodes fell silent within 10 s, over the limit of %u and not in one rack: "
+                    "nothing is evicted until they are heard or judged by a person",
+                    suspects, limit);
+    } else {
+        record_says(record, "BreakerClosed", SEVERITY_INFO, "silence is under half again");
+    }
+    core_emit(core, record);
+}
+
+static void look_at_breaker(struct core *core)
+{
+    uint32_t recent = 0;
+    uint32_t suspects = 0;
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        const struct node *node = &core->nodes[i];
+        members += watched(node) ? 1 : 0;
+        suspects += node->suspect_ms != 0 ? 1 : 0;
+        recent += node->suspect_ms != 0 && core->t - node->suspect_ms <= BREAKER_WINDOW_MS ? 1 : 0;
+    }
+    uint32_t limit = members * BREAKER_PERCENT / 100;
+    limit = limit > BREAKER_FLOOR ? limit : BREAKER_FLOOR;
+    if (!core->g.breaker_open) {
+        bool local = recent <= limit ||
+                     of_few_groups(core, offsetof(struct record_image_node, rack)) ||
+                     of_few_groups(core, offsetof(struct record_image_node, leaf)) ||
+                     of_few_groups(core, offsetof(struct record_image_node, feed));
+        if (!local) {
+            core->quiet_ms = 0;
+            breaker_record(core, true, recent, limit);
+        }
+    } else if (suspects * 2 >= limit) {
+        core->quiet_ms = 0;
+    } else if (core->quiet_ms == 0) {
+        core->quiet_ms = core->t;
+    } else if (core->t - core->quiet_ms >= BREAKER_QUIET_MS) {
+        breaker_record(core, false, suspects, limit);
+    }
+}
+
+/* ---- each step ------------------------------------------------------------------------------ */
+
+void link_look(struct core *core)
+{
+    bool ready = core_ready(core);
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        struct node *node = &core->nodes[i];
+        if (!watched(node) || node->goodbye_ms > core->t) {
+            continue;
+        }
+        uint64_t heard = node->beat_ms != 0 ? node->beat_ms : core->start_ms;
+        if (node->suspect_ms == 0 && ready &&
+            core->t - heard >= (uint64_t)MISSED_BEATS * core->config.beat_ms + SLACK_MS) {
+            link_suspect(core, node, "its third beat is missing");
+        }
+    }
+    look_at_breaker(core);
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        if (core->nodes[i].suspect_ms != 0) {
+            look_at_suspect(core, &core->nodes[i]);
+        }
+    }
+}
+
+void link_due(const struct core *core, uint64_t *due_ms)
+{
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        const struct node *node = &core->nodes[i];
+        if (!watched(node)) {
+            continue;
+        }
+        uint64_t heard = node->beat_ms != 0 ? node->beat_ms : core->start_ms;
+        if (node->goodbye_ms > core->t) {
+            due_min(due_ms, node->goodbye_ms);
+        } else if (node->suspect_ms != 0) {
+            due_min(due_ms, core->t + SLACK_MS);
+        } else {
+            due_min(due_ms, heard + (uint64_t)MISSED_BEATS * core->config.beat_ms + SLACK_MS);
+        }
+    }
+    if (core->g.breaker_open) {
+        due_min(due_ms, core->t + ROUND_MS);
+    }
+}
+
+bool link_undecided(const struct core *core, const struct job *job)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        uint32_t id = core->slots[job->slot_base + i].d.node;
+        if (id != 0 && core->nodes[id - 1].suspect_ms != 0 && !core->nodes[id - 1].d.lost) {
+            return true;
+        }
+    }
+    return false;
+}

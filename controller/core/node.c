@@ -1,0 +1,596 @@
+/* node.c: who a node is, which of its lives counts, and where it stands.
+ *
+ *   joining --> checking --> ready <--> active --> leaving
+ *                  |  ^        |          |           |
+ *                  |  |        v          v           v
+ *                  |  +------ out <-------+-----------+
+ *                  v          ^
+ *               probation ----+            (probation may also become active: the last choice)
+ *
+ * A node is `out` exactly when it has no slot and any mark, or is lost. It comes back only through
+ * `checking`. The moves are the table below; node_settle() makes those that follow from facts. */
+#include <string.h>
+
+#include "controller/core/impl.h"
+
+#define TO(life) (1u << (life))
+static const uint8_t moves[node_life_count] = {
+    [NODE_JOINING] = TO(NODE_CHECKING) | TO(NODE_OUT),
+    [NODE_CHECKING] = TO(NODE_READY) | TO(NODE_PROBATION) | TO(NODE_OUT) | TO(NODE_ACTIVE),
+    [NODE_READY] = TO(NODE_ACTIVE) | TO(NODE_OUT) | TO(NODE_CHECKING),
+    [NODE_ACTIVE] = TO(NODE_LEAVING) | TO(NODE_READY) | TO(NODE_OUT) | TO(NODE_CHECKING),
+    [NODE_LEAVING] = TO(NODE_OUT) | TO(NODE_ACTIVE) | TO(NODE_CHECKING),
+    [NODE_OUT] = TO(NODE_CHECKING),
+    [NODE_PROBATION] = TO(NODE_READY) | TO(NODE_ACTIVE) | TO(NODE_OUT) | TO(NODE_CHECKING),
+};
+
+bool node_move_allowed(uint8_t from, uint8_t to)
+{
+    return from < node_life_count && to < node_life_count && (moves[from] & TO(to)) != 0;
+}
+
+void node_move(struct core *core, struct node *node, uint8_t to, const char *cause)
+{
+    if (node->d.life == to) {
+        return;
+    }
+    struct record *record = record_begin(core, RECORD_node_moved_kind);
+    record->u.node_moved.node = node->d.node;
+    record->u.node_moved.from = node->d.life;
+    record->u.node_moved.to = to;
+    record->node = node->d.node;
+    record->job = node->d.job;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "NodeMoved", SEVERITY_INFO, "%s -> %s: %s", WORD(node_life, node->d.life),
+                WORD(node_life, to), cause);
+    core_emit(core, record);
+}
+
+/* ---- marks ---------------------------------------------------------------------------------- */
+
+const struct mark *mark_find(const struct core *core, uint32_t node, uint8_t owner,
+                             const char *code)
+{
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        if (d->node == node && d->owner == owner && text_equal(d->code, code)) {
+            return &core->marks[i];
+        }
+    }
+    return NULL;
+}
+
+bool node_marked(const struct core *core, const struct node *node)
+{
+    return core_mark_count(core, node->d.node) > 0;
+}
+
+bool node_leaves(const struct core *core, const struct node *node, uint8_t *ret_when)
+{
+    bool leaves = false;
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        if (d->node == node->d.node && d->level == MARK_LEAVE) {
+            /* the most urgent of several marks: now before checkpoint before job-end */
+            uint8_t when = d->when;
+            bool sooner = !leaves || when == WHEN_NOW ||
+                          (when == WHEN_CHECKPOINT && *ret_when == WHEN_JOB_END);
+            if (sooner) {
+                *ret_when = when;
+            }
+            leaves = true;
+        }
+    }
+    return leaves;
+}
+
+void mark_set(struct core *core, struct node *node, const struct mark_order *order)
+{
+    const struct mark *old = mark_find(core, node->d.node, order->owner, order->code);
+    if (old != NULL && old->d.level == order->level && old->d.when == order->when &&
+        old->d.job == order->job && old->d.attempt == order->attempt) {
+        return;
+    }
+    if (old == NULL && core->mark_count >= core->limits.marks) {
+        core_trace(core, "node %s: mark %s dropped, limits.marks reached", node->d.name,
+                   order->code);
+        return;
+    }
+    struct record *record = record_begin(core, RECORD_mark_set_kind);
+    struct record_mark_set *u = &record->u.mark_set;
+    u->node = node->d.node;
+    u->owner = order->owner;
+    u->level = order->level;
+    u->when = order->when;
+    u->incident = order->incident;
+    u->job = order->job;
+    u->attempt = order->attempt;
+    text_copy(u->code, sizeof u->code, order->code);
+    text_copy(u->actor, sizeof u->actor, order->actor);
+    text_copy(u->text, sizeof u->text, order->text);
+    record->node = node->d.node;
+    record->job = node->d.job;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "MarkSet", order->level == MARK_LEAVE ? SEVERITY_WARN : SEVERITY_INFO,
+                "%s/%s (%s): %s", WORD(mark_owner, order->owner), order->code,
+                WORD(mark_level, order->level), order->text);
+    core_emit(core, record);
+    node_settle(core, node);
+}
+
+void mark_clear(struct core *core, struct node *node, uint8_t owner, const char *code,
+                const char *actor, const char *text)
+{
+    if (mark_find(core, node->d.node, owner, code) == NULL) {
+        return;
+    }
+    struct record *record = record_begin(core, RECORD_mark_cleared_kind);
+    struct record_mark_cleared *u = &record->u.mark_cleared;
+    u->node = node->d.node;
+    u->owner = owner;
+    text_copy(u->code, sizeof u->code, code);
+    text_copy(u->actor, sizeof u->actor, actor);
+    text_copy(u->text, sizeof u->text, text);
+    record->node = node->d.node;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "MarkCleared", SEVERITY_INFO, "%s/%s by %s: %s", WORD(mark_owner, owner),
+                u->code, actor, text);
+    core_emit(core, record);
+    node_settle(core, node);
+}
+
+/* ---- life follows facts --------------------------------------------------------------------- */
+
+static bool proven_empty(struct core *core, struct node *node)
+{
+    const struct mark *mark = mark_find(core, node->d.node, MARK_RECOVERY, "unproven");
+    if (mark == NULL) {
+        return true;
+    }
+    return node->link == LINK_UP && node->reported &&
+           (mark->d.job == 0
+                ? report_empty(node)
+                : report_gone(node, mark->d.job, mark->d.attempt) || report_empty(node));
+}
+
+/* checking -> ready or probation; everything that a node must show before it may be used. */
+static void finish_checking(struct core *core, struct node *node)
+{
+    if (node->link != LINK_UP || !node->reported || !node->checks_ok || !report_empty(node)) {
+        return;
+    }
+    bool late = node->d.probation_service_ms > service_now(core);
+    bool unclean = !node->d.clean;
+    if (unclean || late) {
+        node_move(core, node, NODE_PROBATION,
+                  unclean ? "checks passed after an unclean stop"
+                          : "checks passed, still on probation");
+    } else {
+        node_move(core, node, NODE_READY, "checks passed");
+    }
+}
+
+void node_settle(struct core *core, struct node *node)
+{
+    if (!node->d.lost && proven_empty(core, node) &&
+        mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL) {
+        mark_clear(core, node, MARK_RECOVERY, "unproven", "keepstep", "its agent proved it empty");
+        return; /* mark_clear settles again */
+    }
+    uint8_t when = WHEN_NOW;
+    bool leaves = node_leaves(core, node, &when);
+    bool marked = node_marked(core, node) || node->d.lost;
+    bool holds = node->d.job != 0;
+    switch (node->d.life) {
+    case NODE_JOINING:
+        if (node->d.incarnation != 0) {
+            node_move(core, node, NODE_CHECKING, "its agent said hello");
+            node_settle(core, node);
+        }
+        return;
+    case NODE_ACTIVE:
+    case NODE_LEAVING:
+        if (!holds) {
+            node_move(core, node, marked ? NODE_OUT : NODE_CHECKING,
+                      marked ? "left its slot" : "released");
+            node_settle(core, node);
+        } else if (leaves != (node->d.life == NODE_LEAVING)) {
+            node_move(core, node, leaves ? NODE_LEAVING : NODE_ACTIVE,
+                      leaves ? "to leave its slot" : "may stay");
+        }
+        return;
+    case NODE_READY:
+    case NODE_PROBATION:
+    case NODE_CHECKING:
+        if (marked) {
+            node_move(core, node, NODE_OUT, "marked");
+        } else if (holds) {
+            node_move(core, node, NODE_ACTIVE, "took a slot");
+        } else if (node->d.life == NODE_CHECKING) {
+            finish_checking(core, node);
+        } else if (!node->checks_ok && node->reported) {
+            node_move(core, node, NODE_CHECKING, "its own checks fail");
+        } else if (node->d.life == NODE_PROBATION &&
+                   node->d.probation_service_ms <= service_now(core)) {
+            node_move(core, node, NODE_READY, "probation is over");
+        }
+        return;
+    case NODE_OUT:
+        if (!marked) {
+            node_move(core, node, NODE_CHECKING, "no mark is left");
+            finish_checking(core, node);
+        }
+        return;
+    default:
+        CHECK(false);
+    }
+}
+
+/* ---- sessions ------------------------------------------------------------------------------- */
+
+struct node *node_by_session(struct core *core, uint64_t session)
+{
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        if (core->nodes[i].session == session) {
+            return &core->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+static void refuse(struct core *core, uint64_t session, uint8_t result, const char *text)
+{
+    struct action *action = action_begin(core, ACTION_SEND);
+    action->message = MSG_WELCOME;
+    action->session = session;
+    action->u.welcome.result = result;
+    action->u.welcome.term = core->g.term;
+    text_copy(action->u.welcome.cluster_id, CLUSTER_ID_SIZE, core->g.cluster_id);
+    text_copy(action->u.welcome.text, TEXT_SIZE, text);
+    action = action_begin(core, ACTION_CLOSE);
+    action->session = session;
+    text_copy(action->u.text, TEXT_SIZE, text);
+    core_trace(core, "session %llu refused: %s", (unsigned long long)session, text);
+}
+
+static struct node *join(struct core *core, const struct msg_hello *hello)
+{
+    struct record *record = record_begin(core, RECORD_node_joined_kind);
+    record->u.node_joined.node = core->node_count + 1;
+    text_copy(record->u.node_joined.name, NAME_SIZE, hello->node);
+    record->node = core->node_count + 1;
+    record_subject(record, "node/%s", hello->node);
+    record_says(record, "NodeJoined", SEVERITY_INFO, "first contact, from %s", hello->address);
+    core_emit(core, record);
+    return &core->nodes[core->node_count - 1];
+}
+
+static uint64_t inventory_digest(const struct msg_hello *hello)
+{
+    uint64_t hash = hash_u64(HASH_INIT, hello->inventory.gpu_count);
+    for (uint32_t i = 0; i < hello->inventory.gpu_count && i < GPUS_MAX; i++) {
+        hash = hash_text(hash, hello->inventory.gpu_uuid[i]);
+    }
+    return hash_u64(hash, hello->inventory.port_count);
+}
+
+static void record_session(struct core *core, struct node *node, const struct msg_hello *hello)
+{
+    struct record *record = record_begin(core, RECORD_node_session_kind);
+    struct record_node_session *u = &record->u.node_session;
+    bool new_boot = !text_equal(node->d.boot_id, hello->boot_id);
+    u->node = node->d.node;
+    u->clean = hello->clean_boot || !new_boot || node->d.boot_id[0] == '\0';
+    u->incarnation = hello->incarnation;
+    u->peer_port = hello->peer_port;
+    u->gpu_count = hello->inventory.gpu_count;
+    u->memory_bytes = hello->inventory.memory_bytes;
+    u->inventory_hash = inventory_digest(hello);
+    text_copy(u->boot_id, BOOT_ID_SIZE, hello->boot_id);
+    text_copy(u->address, ADDRESS_SIZE, hello->address);
+    text_copy(u->version, NAME_SIZE, hello->version);
+    text_copy(u->rack, NAME_SIZE, hello->labels.rack);
+    text_copy(u->feed, NAME_SIZE, hello->labels.feed);
+    text_copy(u->pool, NAME_SIZE, hello->labels.pool);
+    text_copy(u->pod, NAME_SIZE, hello->labels.pod);
+    text_copy(u->leaf, NAME_SIZE,
+              hello->inventory.port_count > 0 ? hello->inventory.port_leaf[0] : "");
+    record->node = node->d.node;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "AgentStarted", SEVERITY_INFO, "incarnation %llu, version %s%s",
+                (unsigned long long)hello->incarnation, hello->version,
+                new_boot && node->d.boot_id[0] != '\0' ? ", after a reboot" : "");
+    core_emit(core, record);
+}
+
+/* Fewer or other GPUs than were accepted: out, until repaired or accepted by an operator. */
+static void compare_inventory(struct core *core, struct node *node)
+{
+    if (node->d.accepted_hash == 0) {
+        struct record *record = record_begin(core, RECORD_inventory_accepted_kind);
+        record->u.inventory_accepted.node = node->d.node;
+        record->u.inventory_accepted.gpu_count = node->d.gpu_count;
+        record->u.inventory_accepted.inventory_hash = node->d.inventory_hash;
+        record->node = node->d.node;
+        record_subject(record, "node/%s", node->d.name);
+        core_emit(core, record);
+    } else if (node->d.accepted_hash != node->d.inventory_hash) {
+        char text[TEXT_SIZE];
+        text_format(text, sizeof text,
+                    "%u GPUs, accepted are %u; repair it or keepstep undrain %s "
+                    "--accept-inventory",
+                    node->d.gpu_count, node->d.accepted_gpus, node->d.name);
+        mark_set(core, node,
+                 &(struct mark_order){.owner = MARK_HEALTH,
+                                      .level = MARK_LEAVE,
+                                      .when = WHEN_NOW,
+                                      .code = "inventory",
+                                      .actor = "keepstep",
+                                      .text = text});
+    } else {
+        mark_clear(core, node, MARK_HEALTH, "inventory", "keepstep", "as accepted again");
+    }
+}
+
+/* The host came back with another boot id: whatever ran there is gone. */
+static void rebooted(struct core *core, struct node *node)
+{
+    if (node->d.job != 0 && !node->d.lost) {
+        node_lose(core, node, LOST_REBOOTED);
+    }
+}
+
+static void welcome(struct core *core, struct node *node, uint64_t session,
+                    const struct msg_hello *hello)
+{
+    if (node->session != 0 && node->session != session) {
+        struct action *action = action_begin(core, ACTION_CLOSE);
+        action->session = node->session;
+        text_copy(action->u.text, TEXT_SIZE, "replaced by a newer session of the same agent");
+    }
+    bool new_boot = node->d.boot_id[0] != '\0' && !text_equal(node->d.boot_id, hello->boot_id);
+    if (new_boot) {
+        rebooted(core, node);
+    }
+    node->session = session;
+    node->beat_sequence = 0;
+    node->ends_sequence = 0;
+    node->fact_sequence = 0;
+    node->closed_ms = 0;
+    node->goodbye_ms = 0;
+    node->new_session = 0;
+    node->checks_ok = true; /* the beat says otherwise within a second */
+    if (node->d.incarnation != hello->incarnation || new_boot) {
+        record_session(core, node, hello);
+    }
+    if (node->d.lost) {
+        struct record *record = record_begin(core, RECORD_node_back_kind);
+        record->u.node_back.node = node->d.node;
+        record->node = node->d.node;
+        record_subject(record, "node/%s", node->d.name);
+        record_says(record, "NodeBack", SEVERITY_INFO, "its agent answers again");
+        core_emit(core, record);
+    }
+    struct action *action = action_send(core, node, MSG_WELCOME);
+    action->u.welcome.result = HELLO_WELCOME;
+    action->u.welcome.term = core->g.term;
+    text_copy(action->u.welcome.cluster_id, CLUSTER_ID_SIZE, core->g.cluster_id);
+    link_beat(core, node);
+    compare_inventory(core, node);
+    mark_clear(core, node, MARK_REPAIR, "goodbye", "keepstep", "its agent is back");
+    node->reported = true;
+    report_attempts(core, node, hello->attempts, hello->attempt_count);
+    node_settle(core, node);
+    desired_send_node(core, node);
+    node_ack(core, node);
+}
+
+/* Another boot id while the old session still seems to live: ask the old one first. */
+static bool hold_duplicate(struct core *core, struct node *node, uint64_t session,
+                           const struct msg_hello *hello)
+{
+    for (uint32_t i = 0; i < PENDING_HELLOS_MAX; i++) {
+        if (core->hellos[i].session == 0) {
+            core->hellos[i] =
+                (struct pending_hello){.session = session, .node = node->d.node, .hello = *hello};
+            node->new_session = session;
+            action_begin(core, ACTION_PING)->session = node->session;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note_old_store(struct core *core, const struct msg_hello *hello)
+{
+    if (hello->term_seen > core->term_seen) {
+        core->term_seen = hello->term_seen;
+    }
+    if (hello->term_seen > core->g.term && !core->old_store) {
+        core->old_store = true;
+        text_format(core->held_text, sizeof core->held_text,
+                    "node %s has seen term %llu, this store is at %llu: it is older than the "
+                    "cluster; keepstep admin adopt moves on from here",
+                    hello->node, (unsigned long long)hello->term_seen,
+                    (unsigned long long)core->g.term);
+        core_trace(core, "automation held: %s", core->held_text);
+    }
+}
+
+/* The three ways in which one name can say hello twice. true: it may be welcomed now. */
+static bool identity_ok(struct core *core, struct node *node, uint64_t session,
+                        const struct msg_hello *hello)
+{
+    bool same_boot = text_equal(node->d.boot_id, hello->boot_id);
+    if (same_boot && hello->incarnation < node->d.incarnation) {
+        refuse(core, session, HELLO_STALE, "a later start of this agent was here already");
+        return false;
+    }
+    if (!same_boot && node->d.boot_id[0] != '\0' && node->session != 0) {
+        if (!hold_duplicate(core, node, session, hello)) {
+            refuse(core, session, HELLO_FULL, "too many hellos wait; try again");
+        }
+        return false;
+    }
+    return true;
+}
+
+void node_hello(struct core *core, uint64_t session, const struct msg_hello *hello)
+{
+    if (hello->cluster_id[0] != '\0' && !text_equal(hello->cluster_id, core->g.cluster_id)) {
+        refuse(core, session, HELLO_WRONG_CLUSTER,
+               "this agent belongs to another cluster; its ranks are left alone");
+        return;
+    }
+    uint32_t id = core_node_find(core, hello->node);
+    if (id == 0 && core->node_count >= core->limits.agents) {
+        char text[TEXT_SIZE];
+        text_format(text, sizeof text, "limits.agents is %u; raise it to let more nodes in",
+                    core->limits.agents);
+        refuse(core, session, HELLO_FULL, text);
+        return;
+    }
+    note_old_store(core, hello);
+    struct node *node = id == 0 ? join(core, hello) : node_at(core, id);
+    if (node->d.removed) {
+        refuse(core, session, HELLO_RETIRED, "this node was removed by an operator");
+        return;
+    }
+    if (id == 0) {
+        core->new_agent_ms = core->t;
+    }
+    if (node->beat_ms == 0) {
+        core->new_agent_ms = core->t; /* first contact in this controller's life */
+    }
+    if (identity_ok(core, node, session, hello)) {
+        welcome(core, node, session, hello);
+    }
+}
+
+void node_pinged(struct core *core, uint64_t session, bool alive)
+{
+    for (uint32_t i = 0; i < PENDING_HELLOS_MAX; i++) {
+        struct pending_hello *pending = &core->hellos[i];
+        struct node *node = pending->session == 0 ? NULL : node_at(core, pending->node);
+        if (node == NULL || (node->session != session && node->session != 0)) {
+            continue;
+        }
+        uint64_t waiting = pending->session;
+        pending->session = 0;
+        if (alive) {
+            struct record *record = record_begin(core, RECORD_acted_kind);
+            text_copy(record->u.acted.actor, NAME_SIZE, "keepstep");
+            text_copy(record->u.acted.verb, NAME_SIZE, "refuse-duplicate");
+            record->node = node->d.node;
+            record_subject(record, "node/%s", node->d.name);
+            record_says(record, "DuplicateNode", SEVERITY_ERROR,
+                        "two hosts say they are %s: boot %s at %s stays, boot %s at %s is refused",
+                        node->d.name, node->d.boot_id, node->d.address, pending->hello.boot_id,
+                        pending->hello.address);
+            core_emit(core, record);
+            refuse(core, waiting, HELLO_DUPLICATE, "another host with this name is alive");
+        } else {
+            welcome(core, node, waiting, &pending->hello);
+        }
+    }
+}
+
+void node_closed(struct core *core, uint64_t session)
+{
+    for (uint32_t i = 0; i < PENDING_HELLOS_MAX; i++) {
+        if (core->hellos[i].session == session) {
+            core->hellos[i].session = 0;
+            return;
+        }
+    }
+    struct node *node = node_by_session(core, session);
+    if (node == NULL) {
+        return; /* replaced or never welcomed */
+    }
+    node->session = 0;
+    node->closed_ms = core->t;
+    node_pinged(core, session, false); /* a duplicate that waited for it may come in */
+    if (node->session == 0 && node->goodbye_ms <= core->t) {
+        link_suspect(core, node, "its connection closed");
+    }
+}
+
+void node_ack(struct core *core, struct node *node)
+{
+    if (node->session == 0) {
+        return;
+    }
+    struct action *action = action_send(core, node, MSG_ACK);
+    action->u.ack.term = core->g.term;
+    action->u.ack.beat_sequence = node->beat_sequence;
+    action->u.ack.fact_sequence = node->fact_sequence;
+    action->u.ack.ends_sequence = node->ends_sequence;
+    node->ack_ms = core->t;
+}
+
+void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye *goodbye)
+{
+    node->goodbye = goodbye->kind;
+    if (goodbye->kind == GOODBYE_RESTART) {
+        node->goodbye_ms = core->t + 120000;
+        core_trace(core, "node %s: its agent restarts: %s", node->d.name, goodbye->text);
+        return;
+    }
+    /* The host goes away on purpose: a planned leave, no strike. */
+    mark_set(core, node,
+             &(struct mark_order){.owner = MARK_REPAIR,
+                                  .level = MARK_LEAVE,
+                                  .when = WHEN_NOW,
+                                  .code = "goodbye",
+                                  .actor = "keepstep",
+                                  .text = goodbye->text[0] != '\0' ? goodbye->text
+                                                                   : "its host shuts down"});
+}
+
+void node_lose(struct core *core, struct node *node, uint8_t how)
+{
+    CHECK(!node->d.lost);
+    uint32_t job_id = node->d.job;
+    uint32_t slot = node->d.slot;
+    struct record *record = record_begin(core, RECORD_node_lost_kind);
+    record->u.node_lost.node = node->d.node;
+    record->u.node_lost.incarnation = node->d.incarnation;
+    record->u.node_lost.how = how;
+    record->node = node->d.node;
+    record->job = job_id;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "NodeLost", SEVERITY_WARN, "%s", WORD(lost_how, how));
+    core_emit(core, record);
+
+    struct job *job = job_id != 0 ? job_at(core, job_id) : NULL;
+    bool may_run = job != NULL && job->d.attempted && job->d.launched;
+    mark_set(core, node,
+             &(struct mark_order){.owner = MARK_RECOVERY,
+                                  .level = MARK_LEAVE,
+                                  .when = WHEN_NOW,
+                                  .code = "unproven",
+                                  .actor = "keepstep",
+                                  .job = may_run ? job_id : 0,
+                                  .attempt = may_run ? job->d.attempt : 0,
+                                  .text = "lost: not used until its agent reports it empty"});
+    node_settle(core, node);
+    if (job == NULL || (job->slots_done > 0 && slot_at(core, job, slot)->d.done)) {
+        return; /* a node lost after its ranks ended well changes nothing */
+    }
+    struct fact fact = {.source =
+                            how == LOST_AGENT_DOWN || how == LOST_AGENT_LONG || how == LOST_FROZEN
+                                ? FACT_AGENT_DOWN
+                                : FACT_CONNECTION,
+                        .severity = 3,
+                        .node = node->d.node,
+                        .job = job_id,
+                        .attempt = job->d.attempt,
+                        .rank = -1,
+                        .gpu = -1,
+                        .port = -1,
+                        .receive_ms = core->wall_ms};
+    text_copy(fact.text, sizeof fact.text, WORD(lost_how, how));
+    uint64_t quiet =
+        node->suspect_ms != 0 && core->t > node->suspect_ms ? core->t - node->suspect_ms : 0;
+    recovery_fact(core, job, &fact, service_now(core) - quiet);
+}

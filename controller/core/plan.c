@@ -1,0 +1,591 @@
+/* plan.c: what the phase `plan` decides: who was guilty, whether the job may go on, which nodes
+ * leave, which spares come, and from which checkpoint. Nothing is evicted or placed before the
+ * verdict. */
+#include <errno.h>
+#include <string.h>
+
+#include "controller/core/impl.h"
+
+enum { PAST_MAX = 64, RESTORE_FAILURES_MAX = 2, HARDWARE_NO_PROGRESS = 10 };
+
+/* ---- labels --------------------------------------------------------------------------------- */
+
+uint32_t plan_label(struct core *core, const char *label)
+{
+    if (label[0] == '\0') {
+        return 0;
+    }
+    for (uint32_t i = 0; i < core->label_count; i++) {
+        if (text_equal(core->labels[i], label)) {
+            return i + 1;
+        }
+    }
+    if (core->label_count == LABELS_MAX) {
+        return 0; /* near to nothing: placement is still right, only less local */
+    }
+    text_copy(core->labels[core->label_count], NAME_SIZE, label);
+    return ++core->label_count;
+}
+
+static struct layout_node to_layout(struct core *core, const struct node *node, uint32_t order)
+{
+    return (struct layout_node){.id = node->d.node,
+                                .name_order = order,
+                                .rack = plan_label(core, node->d.rack),
+                                .leaf = plan_label(core, node->d.leaf),
+                                .pod = plan_label(core, node->d.pod),
+                                .feed = plan_label(core, node->d.feed),
+                                .probation = node->d.life == NODE_PROBATION,
+                                .healthy_ms = service_now(core) - node->d.life_service_ms};
+}
+
+static int by_name(const void *a, const void *b, const void *context)
+{
+    const struct core *core = context;
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return text_order(core->nodes[x - 1].d.name, core->nodes[y - 1].d.name);
+}
+
+/* name_order[id - 1]: position of a node's name among all. */
+static void order_names(struct core *core)
+{
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        core->plan_ids[i] = i + 1;
+    }
+    sort_u32(core->plan_ids, core->node_count, by_name, core);
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        core->name_order[core->plan_ids[i] - 1] = i;
+    }
+}
+
+/* ---- spares --------------------------------------------------------------------------------- */
+
+static int exclude_one(const char *name, void *context)
+{
+    return text_equal(name, context) ? 1 : 0;
+}
+
+static bool suits(const struct core *core, const struct job *job, const struct node *node)
+{
+    if (!core_node_usable(core, node)) {
+        return false;
+    }
+    if (job->d.pool[0] != '\0' && !text_equal(job->d.pool, node->d.pool)) {
+        return false;
+    }
+    if (job->d.exclude[0] == '\0') {
+        return true;
+    }
+    char name[NAME_SIZE];
+    text_copy(name, sizeof name, node->d.name);
+    return hostlist_each(job->d.exclude, exclude_one, name, NULL) == 0;
+}
+
+uint32_t plan_spares(const struct core *core, const struct job *job)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        count += suits(core, job, &core->nodes[i]) ? 1 : 0;
+    }
+    return count;
+}
+
+static uint32_t collect_spares(struct core *core, const struct job *job)
+{
+    uint32_t count = 0;
+    order_names(core);
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        if (suits(core, job, &core->nodes[i])) {
+            core->plan_nodes[count++] = to_layout(core, &core->nodes[i], core->name_order[i]);
+        }
+    }
+    return count;
+}
+
+static struct layout_shape shape_of(const struct job *job)
+{
+    struct layout_shape shape = {.tensor = job->d.tensor,
+                                 .context = job->d.context,
+                                 .pipeline = job->d.pipeline,
+                                 .data = job->d.data,
+                                 .ranks_per_node = job->d.ranks_per_node};
+    text_copy(shape.order, sizeof shape.order, job->d.order);
+    return shape;
+}
+
+/* ---- the verdict ---------------------------------------------------------------------------- */
+
+static int32_t slot_of_node(const void *context, uint32_t node)
+{
+    const struct judge_context {
+        const struct core *core;
+        const struct job *job;
+    } *c = context;
+    const struct node *n = core_node(c->core, node);
+    return n != NULL && n->d.job == c->job->d.job ? (int32_t)n->d.slot : -1;
+}
+
+struct judge_context {
+    struct core *core;
+    const struct job *job;
+};
+
+static uint32_t rack_of_node(const void *context, uint32_t node)
+{
+    const struct judge_context *c = context;
+    const struct node *n = core_node(c->core, node);
+    return n != NULL ? plan_label(c->core, n->d.rack) : 0;
+}
+
+static uint32_t collect_facts(const struct core *core, uint32_t incident, struct fact *facts,
+                              uint32_t max)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->fact_count && count < max; i++) {
+        const struct record_image_fact *d = &core->facts[i];
+        if (d->incident != incident) {
+            continue;
+        }
+        struct fact *fact = &facts[count++];
+        memset(fact, 0, sizeof *fact);
+        fact->source = d->source;
+        fact->severity = (uint8_t)d->severity;
+        fact->node = d->node;
+        fact->job = d->job;
+        fact->attempt = d->attempt;
+        fact->rank = d->rank;
+        fact->gpu = d->gpu;
+        fact->port = d->port;
+        fact->code = d->code;
+        fact->receive_ms = d->receive_ms;
+        text_copy(fact->text, TEXT_SIZE, d->text);
+    }
+    return count;
+}
+
+static uint32_t collect_past(const struct core *core, uint32_t not_this, struct judge_past *past)
+{
+    uint32_t count = 0;
+    for (uint32_t i = core->incident_count; i-- > 0 && count < PAST_MAX;) {
+        const struct record_image_incident *d = &core->incidents[i].d;
+        if (!d->judged || d->incident == not_this) {
+            continue;
+        }
+        past[count++] = (struct judge_past){.signature = d->signature,
+                                            .age_ms = service_now(core) - d->opened_service_ms,
+                                            .job = d->job,
+                                            .step = d->step,
+                                            .node = d->first_blamed};
+    }
+    return count;
+}
+
+static void run_judge(struct core *core, const struct job *job, const struct incident *incident)
+{
+    struct judge_context context = {core, job};
+    struct judge_past past[PAST_MAX];
+    struct judge_input input = {.facts = core->plan_facts,
+                                .job = job->d.job,
+                                .slot_count = job->slot_count,
+                                .world = job->slot_count * job->d.ranks_per_node,
+                                .ranks_per_node = job->d.ranks_per_node,
+                                .step = incident->d.step,
+                                .first_step_seen = incident->d.step > job->d.restore_step,
+                                .ever_stepped =
+                                    job->d.stepped || incident->d.step > job->d.restore_step,
+                                .restart_codes = job->d.restart_codes,
+                                .final_codes = job->d.final_codes,
+                                .past = past,
+                                .slot_of = slot_of_node,
+                                .rack_of = rack_of_node,
+                                .context = &context};
+    input.fact_count = collect_facts(core, incident->d.incident, core->plan_facts, PLAN_FACTS_MAX);
+    input.past_count = collect_past(core, incident->d.incident, past);
+    judge(&input, &core->verdict);
+}
+
+static void emit_verdict(struct core *core, const struct job *job, uint32_t incident)
+{
+    const struct judge_verdict *v = &core->verdict;
+    struct record *record = record_begin(core, RECORD_verdict_kind);
+    struct record_verdict *u = &record->u.verdict;
+    u->incident = incident;
+    u->owner = v->owner;
+    u->action = v->action;
+    u->lane = v->lane;
+    u->confidence = v->confidence;
+    u->facts_used = v->facts_used;
+    u->blamed = v->blamed_count;
+    u->signature = v->signature;
+    text_copy(u->rule, NAME_SIZE, v->rule);
+    text_copy(u->why, TEXT_SIZE, v->why);
+    record->job = job->d.job;
+    record->recovery = job->d.recovery;
+    record->node = v->blamed_count > 0 ? v->blamed[0] : 0;
+    record_subject(record, "incident/I-%04u", incident);
+    record_says(record, "Verdict", SEVERITY_INFO, "%s, %s: %s (rule %s, confidence %s)",
+                WORD(fault_owner, v->owner), WORD(job_action, v->action), v->why, v->rule,
+                WORD(confidence, v->confidence));
+    core_emit(core, record);
+    for (uint32_t i = 0; i < v->blamed_count; i++) {
+        const struct node *node = core_node(core, v->blamed[i]);
+        CHECK(node != NULL);
+        record = record_begin(core, RECORD_blamed_kind);
+        record->u.blamed.incident = incident;
+        record->u.blamed.node = v->blamed[i];
+        record->u.blamed.slot = node->d.job == job->d.job ? (int32_t)node->d.slot : -1;
+        record->job = job->d.job;
+        record->node = v->blamed[i];
+        record_subject(record, "node/%s", node->d.name);
+        core_emit(core, record);
+    }
+}
+
+/* Restart is not progress: counts, and says why the job may not go on. false: it may. */
+static bool over_budget(struct core *core, const struct job *job, char reason[TEXT_SIZE])
+{
+    const struct judge_verdict *v = &core->verdict;
+    bool counted = (v->owner == OWNER_USER || v->owner == OWNER_UNKNOWN) && !v->free_of_budget;
+    uint32_t used = v->owner == OWNER_USER ? job->d.used_user : job->d.used_unknown;
+    used += counted ? 1 : 0;
+    struct record *record = record_begin(core, RECORD_budget_used_kind);
+    record->u.budget_used.job = job->d.job;
+    record->u.budget_used.owner = counted ? v->owner : OWNER_HARDWARE;
+    record->u.budget_used.used = used > 0 ? used : 1; /* 0 would refill */
+    record->u.budget_used.no_progress = job->d.no_progress + 1;
+    record->u.budget_used.signature = v->signature;
+    record->job = job->d.job;
+    record_subject(record, "job/%s", job->d.name);
+    bool same = job->d.signature == v->signature && job->d.no_progress > 0;
+    uint32_t idle = job->d.no_progress + 1;
+    core_emit(core, record);
+    uint32_t limit = v->owner == OWNER_USER ? job->d.retries_user : job->d.retries_unknown;
+    if (counted && used > limit) {
+        text_format(reason, TEXT_SIZE,
+                    "%u restarts for %s failures without a newer checkpoint "
+                    "(recovery.retries.%s is %u): %s",
+                    used, WORD(fault_owner, v->owner), WORD(fault_owner, v->owner), limit, v->why);
+        return true;
+    }
+    uint32_t idle_limit = counted || same ? job->d.no_progress_limit : HARDWARE_NO_PROGRESS;
+    if (!v->free_of_budget && idle > idle_limit) {
+        text_format(reason, TEXT_SIZE,
+                    "%u recoveries and no newer checkpoint; look at keepstep "
+                    "recover history %s, then keepstep release %s",
+                    idle, job->d.name, job->d.name);
+        return true;
+    }
+    return false;
+}
+
+/* Blamed nodes leave. A lost one is marked already; one that was only unreachable comes back
+ * through its checks; one with a fault of its own waits for its repair. */
+static void evict(struct core *core, const struct job *job, uint32_t incident)
+{
+    const struct judge_verdict *v = &core->verdict;
+    for (uint32_t i = 0; i < v->blamed_count; i++) {
+        struct node *node = node_at(core, v->blamed[i]);
+        struct record *record = record_begin(core, RECORD_strike_kind);
+        record->u.strike.node = node->d.node;
+        record->u.strike.incident = incident;
+        record->u.strike.owner = v->owner;
+        record->node = node->d.node;
+        record->job = job->d.job;
+        record_subject(record, "node/%s", node->d.name);
+        core_emit(core, record);
+        bool away = false;
+        for (uint32_t k = 0; k < core->fact_count; k++) {
+            const struct record_image_fact *d = &core->facts[k];
+            away = away || (d->incident == incident && d->node == node->d.node &&
+                            (d->source == FACT_CONNECTION || d->source == FACT_AGENT_DOWN));
+        }
+        mark_set(core, node,
+                 &(struct mark_order){.owner = away ? MARK_RECOVERY : MARK_HEALTH,
+                                      .level = MARK_LEAVE,
+                                      .when = WHEN_NOW,
+                                      .code = away ? "evicted" : v->rule,
+                                      .actor = "keepstep",
+                                      .incident = incident,
+                                      .text = v->why});
+    }
+}
+
+void plan_verdict(struct core *core, struct job *job)
+{
+    struct incident *incident = incident_at(core, job->d.incident);
+    CHECK(incident != NULL && !incident->d.judged);
+    uint32_t id = incident->d.incident;
+    run_judge(core, job, incident);
+    struct judge_verdict *v = &core->verdict;
+    char reason[TEXT_SIZE];
+    bool over = over_budget(core, job, reason);
+    if (v->launch_error) {
+        v->action = DO_FAIL;
+    } else if (over && v->action != DO_FAIL) {
+        /* The budget's word is part of the durable verdict: phase plan acts on it, also after a
+         * restart of the controller. */
+        v->action = v->owner == OWNER_USER ? DO_FAIL : DO_HOLD;
+        text_copy(v->why, TEXT_SIZE, reason);
+    }
+    emit_verdict(core, job, id);
+    if (v->action == DO_FAIL) {
+        job_stop_for_good(core, job, v->why);
+    } else if (v->action == DO_EVICT) {
+        evict(core, job, id);
+    }
+}
+
+/* ---- the checkpoint ------------------------------------------------------------------------- */
+
+/* The one to restore. One that has failed twice in a row is corrupt, and the one before is taken.
+ */
+static const struct checkpoint *choose(struct core *core, struct job *job)
+{
+    const struct checkpoint *best = core_checkpoint_best(core, job);
+    if (best != NULL && job->d.restore_failures >= RESTORE_FAILURES_MAX &&
+        best->d.step == job->d.restore_step && best->d.attempt == job->d.restore_attempt) {
+        checkpoint_mark(core, best, CKPT_CORRUPT, "two attempts failed while loading it");
+        best = core_checkpoint_best(core, job);
+    }
+    return best;
+}
+
+static uint64_t last_step(const struct core *core, const struct job *job)
+{
+    const struct incident *incident = core_incident(core, job->d.incident);
+    uint64_t step = incident != NULL && incident->d.step > job->step ? incident->d.step : job->step;
+    return step;
+}
+
+/* ---- placement ------------------------------------------------------------------------------ */
+
+static bool must_leave(const struct core *core, const struct node *node)
+{
+    uint8_t when;
+    return node->d.lost || (node_leaves(core, node, &when) && when != WHEN_JOB_END);
+}
+
+/* Fills plan_lost and plan_holders; returns how many slots change hands. */
+static uint32_t lost_slots(struct core *core, const struct job *job)
+{
+    uint32_t lost = 0;
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
+        if (node == NULL || must_leave(core, node)) {
+            core->plan_lost[lost++] = i;
+        }
+        core->plan_holders[i] = node != NULL
+                                    ? to_layout(core, node, core->name_order[node->d.node - 1])
+                                    : (struct layout_node){0};
+    }
+    return lost;
+}
+
+static void leave_slot(struct core *core, const struct job *job, uint32_t slot)
+{
+    struct node *node = node_at(core, core_slot(core, job, slot)->d.node);
+    if (node == NULL) {
+        return;
+    }
+    struct record *record = record_begin(core, RECORD_slot_left_kind);
+    record->u.slot_left.job = job->d.job;
+    record->u.slot_left.slot = slot;
+    record->u.slot_left.node = node->d.node;
+    record->job = job->d.job;
+    record->node = node->d.node;
+    record->recovery = job->d.recovery;
+    record_subject(record, "job/%s", job->d.name);
+    core_emit(core, record);
+    mark_clear(core, node, MARK_RECOVERY, "evicted", "keepstep", "it has left its slot");
+    node_settle(core, node);
+}
+
+static void take_slot(struct core *core, const struct job *job, uint32_t slot, uint32_t node_id,
+                      uint32_t from, const char *why)
+{
+    struct node *node = node_at(core, node_id);
+    struct record *record = record_begin(core, RECORD_slot_taken_kind);
+    struct record_slot_taken *u = &record->u.slot_taken;
+    u->job = job->d.job;
+    u->attempt = job->d.attempt;
+    u->slot = slot;
+    u->node = node_id;
+    u->from_node = from;
+    text_copy(u->why, NAME_SIZE, why);
+    record->job = job->d.job;
+    record->node = node_id;
+    record->recovery = job->d.recovery;
+    record_subject(record, "node/%s", node->d.name);
+    const struct node *old = core_node(core, from);
+    record_says(record, "SlotTaken", SEVERITY_INFO, "slot %u of %s%s%s (%s)", slot, job->d.name,
+                old != NULL ? ", in place of " : "", old != NULL ? old->d.name : "", why);
+    core_emit(core, record);
+    node_settle(core, node);
+}
+
+static void make_attempt(struct core *core, struct job *job, const struct checkpoint *checkpoint)
+{
+    struct record *record = record_begin(core, RECORD_attempt_made_kind);
+    record->u.attempt_made.job = job->d.job;
+    record->u.attempt_made.attempt = job->d.attempted ? job->d.attempt + 1 : 0;
+    record->u.attempt_made.recovery = job->d.recovery;
+    record->u.attempt_made.restore_step = checkpoint != NULL ? checkpoint->d.step : 0;
+    record->u.attempt_made.restore_attempt = checkpoint != NULL ? checkpoint->d.attempt : 0;
+    record->job = job->d.job;
+    record->recovery = job->d.recovery;
+    record_subject(record, "job/%s", job->d.name);
+    core_emit(core, record);
+    job->gone_ms = 0;
+}
+
+void plan_choose_port(struct core *core, struct job *job)
+{
+    uint32_t range = core->config.port_high - core->config.port_low + 1;
+    uint64_t hash = hash_u64(hash_u64(HASH_INIT, job->d.job), job->d.attempt);
+    uint32_t port =
+        job->d.port == 0 ? core->config.port_low + (uint32_t)(hash % range) : job->d.port + 1;
+    const struct node *node = core_node(core, core_slot(core, job, 0)->d.node);
+    CHECK(node != NULL);
+    struct record *record = record_begin(core, RECORD_port_chosen_kind);
+    record->u.port_chosen.job = job->d.job;
+    record->u.port_chosen.attempt = job->d.attempt;
+    record->u.port_chosen.port = port > core->config.port_high ? core->config.port_low : port;
+    text_copy(record->u.port_chosen.address, ADDRESS_SIZE, node->d.address);
+    record->job = job->d.job;
+    record_subject(record, "job/%s", job->d.name);
+    core_emit(core, record);
+}
+
+static void emit_plan(struct core *core, const struct job *job, uint64_t last, uint64_t lost_steps,
+                      uint32_t moved)
+{
+    struct record *record = record_begin(core, RECORD_recovery_plan_kind);
+    struct record_recovery_plan *u = &record->u.recovery_plan;
+    u->recovery = job->d.recovery;
+    u->attempt = job->d.attempt;
+    u->last_step = last;
+    u->restore_step = job->d.restore_step;
+    u->lost_steps = lost_steps;
+    u->moved_nodes = moved;
+    record->job = job->d.job;
+    record->recovery = job->d.recovery;
+    record_subject(record, "recovery/r-%04u", job->d.recovery);
+    record_says(record, "RecoveryPlanned", SEVERITY_INFO,
+                "attempt %u from step %llu, %llu steps "
+                "lost, %u nodes moved, 0 ranks shifted",
+                u->attempt, (unsigned long long)u->restore_step, (unsigned long long)lost_steps,
+                moved);
+    core_emit(core, record);
+}
+
+static enum plan_result no_spare(struct core *core, struct job *job, const char *why)
+{
+    if (job->d.on_exhausted == EXHAUSTED_FAIL) {
+        job_stop_for_good(core, job, why);
+        return PLAN_OVER;
+    }
+    if (!job->waiting_spare) {
+        account_turn(core, job);
+        job->waiting_spare = true;
+        core_trace(core, "job %s: waits, %s", job->d.name, why);
+    }
+    text_copy(job->wait_text, sizeof job->wait_text, why);
+    return PLAN_WAITS;
+}
+
+static enum plan_result place_fresh(struct core *core, struct job *job)
+{
+    struct layout_shape shape = shape_of(job);
+    struct err err = {0};
+    uint32_t count = collect_spares(core, job);
+    if (layout_fresh(&shape, core->plan_nodes, count, job->slot_count, core->scratch,
+                     core->plan_ids, &err) < 0) {
+        return no_spare(core, job, err.text);
+    }
+    make_attempt(core, job, choose(core, job));
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        take_slot(core, job, i, core->plan_ids[i], 0, "first placement");
+    }
+    plan_choose_port(core, job);
+    emit_plan(core, job, 0, 0, 0);
+    return PLAN_MADE;
+}
+
+static bool must_ask_person(const struct job *job, uint64_t lost_steps)
+{
+    return job->d.max_lost != 0 && lost_steps > job->d.max_lost && !job->d.approved;
+}
+
+static enum plan_result swap(struct core *core, struct job *job)
+{
+    struct layout_shape shape = shape_of(job);
+    struct err err = {0};
+    uint32_t spares = collect_spares(core, job);
+    uint32_t lost = lost_slots(core, job);
+    if (lost > 0 &&
+        layout_swaps(&shape, core->plan_holders, job->slot_count, core->plan_lost, lost,
+                     core->plan_nodes, spares, core->scratch, core->plan_swaps, &err) < 0) {
+        /* The slots are given up at once: a node that comes back in good health is a spare then,
+         * for this very slot if there is no other. */
+        for (uint32_t i = 0; i < lost; i++) {
+            leave_slot(core, job, core->plan_lost[i]);
+        }
+        return no_spare(core, job, err.text);
+    }
+    const struct checkpoint *checkpoint = choose(core, job);
+    uint64_t from = checkpoint != NULL ? checkpoint->d.step : 0;
+    uint64_t last = last_step(core, job);
+    bool again = job->d.attempted && !job->d.launched; /* re-planned before it was launched */
+    uint64_t lost_steps = !again && last > from ? last - from : 0;
+    if (must_ask_person(job, lost_steps)) {
+        char reason[TEXT_SIZE];
+        text_format(reason, sizeof reason,
+                    "%llu steps would be lost (checkpoint.max_lost is %llu); "
+                    "keepstep release %s approves it",
+                    (unsigned long long)lost_steps, (unsigned long long)job->d.max_lost,
+                    job->d.name);
+        recovery_hold(core, job, reason);
+        return PLAN_OVER;
+    }
+    if (!again) {
+        checkpoint_abandon(core, job);
+        make_attempt(core, job, core_checkpoint_best(core, job));
+    }
+    for (uint32_t i = 0; i < lost; i++) {
+        uint32_t old = core_slot(core, job, core->plan_swaps[i].slot)->d.node;
+        leave_slot(core, job, core->plan_swaps[i].slot);
+        take_slot(core, job, core->plan_swaps[i].slot, core->plan_swaps[i].node, old,
+                  layout_near_words[core->plan_swaps[i].near]);
+    }
+    plan_choose_port(core, job);
+    emit_plan(core, job, last, lost_steps, lost);
+    return PLAN_MADE;
+}
+
+enum plan_result plan_make(struct core *core, struct job *job, struct recovery *recovery)
+{
+    (void)recovery;
+    const struct incident *incident = core_incident(core, job->d.incident);
+    if (incident != NULL && incident->d.action == DO_HOLD) {
+        recovery_hold(core, job, incident->d.why);
+        return PLAN_OVER;
+    }
+    if (job->d.hold_asked) {
+        recovery_hold(core, job, "held by an operator; keepstep release goes on");
+        return PLAN_OVER;
+    }
+    if (core_held(core) || core->g.breaker_open ||
+        (job->d.attempted && link_undecided(core, job))) {
+        return PLAN_WAITS;
+    }
+    bool placed = false;
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        placed = placed || core_slot(core, job, i)->d.node != 0;
+    }
+    enum plan_result result = placed ? swap(core, job) : place_fresh(core, job);
+    if (result == PLAN_MADE) {
+        job->waiting_spare = false;
+    }
+    return result;
+}

@@ -1,0 +1,357 @@
+/* report.c: what agents say runs on their nodes. Level state in, soft state and facts out.
+ *
+ * A report is believed only about its own node. It touches the job only when the node holds the
+ * slot that it speaks of and the attempt is the present one; everything else is either stale (told
+ * to stop, see desired.c) or foreign (listed, left alone). */
+#include <string.h>
+
+#include "controller/core/impl.h"
+
+void report_forget(struct job *job, struct slot *slot)
+{
+    struct record_image_slot d = slot->d;
+    memset(slot, 0, sizeof *slot);
+    slot->d = d;
+    job->step = 0;
+    job->step_at_ms = 0;
+}
+
+bool report_empty(const struct node *node)
+{
+    for (uint32_t i = 0; i < node->report_count; i++) {
+        if (!node->reports[i].empty && !node->reports[i].foreign) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool report_gone(const struct node *node, uint32_t job, uint32_t attempt)
+{
+    bool told = false;
+    for (uint32_t i = 0; i < node->report_count; i++) {
+        const struct attempt_report *report = &node->reports[i];
+        if (report->job != job || report->attempt > attempt) {
+            continue;
+        }
+        if (!report->empty) {
+            return false;
+        }
+        told = told || (report->attempt == attempt && report->stop_seen);
+    }
+    /* Without the agent's word that the stop order for this very attempt has reached it, an order
+     * to run may still be on its way. */
+    return told;
+}
+
+static bool rank_ended(const struct rank_report *rank)
+{
+    return rank->state == RANK_EXITED || rank->state == RANK_SIGNALED ||
+           rank->state == RANK_UNSTARTED;
+}
+
+static bool rank_ended_well(const struct rank_report *rank)
+{
+    return rank->state == RANK_EXITED && rank->code == 0;
+}
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+/* A planned stop asked the program to save and leave with 75: that is no failure. */
+static bool end_expected(const struct job *job, const struct rank_report *rank)
+{
+    if (!job->d.stop_request || rank->state != RANK_EXITED) {
+        return false;
+    }
+    for (uint32_t i = 0; i < EXIT_CODES_MAX; i++) {
+        if (job->d.restart_codes[i] != 0 && job->d.restart_codes[i] == rank->code) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void end_fact(struct core *core, struct job *job, const struct node *node,
+                     const struct attempt_report *report, uint32_t index)
+{
+    const struct rank_report *rank = &report->ranks[index];
+    struct fact fact = {.source = FACT_RANK_END,
+                        .severity = 2,
+                        .node = node->d.node,
+                        .job = job->d.job,
+                        .attempt = report->attempt,
+                        .rank = (int32_t)(report->first_rank + index),
+                        .gpu = (int32_t)index,
+                        .port = -1,
+                        .receive_ms = core->wall_ms};
+    switch (rank->state) {
+    case RANK_EXITED:
+        fact.code = rank->code;
+        text_format(fact.text, TEXT_SIZE, "rank %d exited with %d", fact.rank, rank->code);
+        break;
+    case RANK_SIGNALED:
+        fact.code = -rank->code;
+        text_format(fact.text, TEXT_SIZE, "rank %d was ended by signal %d", fact.rank, rank->code);
+        break;
+    default:
+        fact.source = FACT_LAUNCH;
+        fact.code = rank->code;
+        text_format(fact.text, TEXT_SIZE, "rank %d could not be started: errno %d%s%s", fact.rank,
+                    rank->code, report->text[0] != '\0' ? ": " : "", report->text);
+        break;
+    }
+    recovery_fact(core, job, &fact, service_now(core));
+}
+
+static void slot_is_done(struct core *core, struct job *job, struct slot *slot)
+{
+    struct record *record = record_begin(core, RECORD_slot_done_kind);
+    record->u.slot_done.job = job->d.job;
+    record->u.slot_done.attempt = job->d.attempt;
+    record->u.slot_done.slot = slot->d.slot;
+    record->job = job->d.job;
+    record->node = slot->d.node;
+    record_subject(record, "job/%s", job->d.name);
+    core_emit(core, record);
+    core->look = true;
+}
+
+static void look_at_ends(struct core *core, struct job *job, struct slot *slot,
+                         const struct node *node, const struct attempt_report *report)
+{
+    uint32_t good = 0;
+    for (uint32_t i = 0; i < report->rank_count; i++) {
+        const struct rank_report *rank = &report->ranks[i];
+        if (rank_ended_well(rank)) {
+            good++;
+            job->end_ms = job->end_ms == 0 ? core->t : job->end_ms;
+        } else if (rank_ended(rank) && !rank->after_stop) {
+            if (end_expected(job, rank)) {
+                core->look = true;
+                slot->left = true;
+            } else {
+                end_fact(core, job, node, report, i);
+            }
+        }
+    }
+    if (good == report->rank_count && good > 0 && !slot->d.done) {
+        slot_is_done(core, job, slot);
+    }
+}
+
+/* ---- progress ------------------------------------------------------------------------------- */
+
+static void slot_progress(struct core *core, struct slot *slot, const struct attempt_report *report)
+{
+    uint64_t step = UINT64_MAX;
+    uint64_t step_max = 0;
+    uint8_t phase = PHASE_IDLE;
+    bool started = true;
+    bool any_mailbox = false;
+    for (uint32_t i = 0; i < report->rank_count; i++) {
+        const struct rank_report *rank = &report->ranks[i];
+        started = started && rank->state != RANK_NONE;
+        any_mailbox = any_mailbox || rank->has_mailbox;
+        step = rank->step < step ? rank->step : step;
+        step_max = rank->step > step_max ? rank->step : step_max;
+        phase = rank->phase < phase ? rank->phase : phase;
+    }
+    bool moved = step != slot->step || phase != slot->phase || started != slot->started;
+    if (moved) {
+        slot->progress_ms = core->t;
+        core->look = core->look || slot->phase != phase || started != slot->started;
+    }
+    slot->started = started && report->rank_count > 0;
+    slot->mailbox = any_mailbox;
+    slot->step = step == UINT64_MAX ? 0 : step;
+    slot->step_max = step_max;
+    slot->phase = phase;
+    /* A program that does not use the library shows nothing: it counts as through. */
+    slot->initialised = slot->started && (!any_mailbox || phase > PHASE_INIT);
+    slot->restored = slot->started && (!any_mailbox || phase > PHASE_RESTORE);
+}
+
+static void job_progress(struct core *core, struct job *job)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct slot *slot = slot_at(core, job, i);
+        least = slot->step < least ? slot->step : least;
+    }
+    if (least != UINT64_MAX && least > job->step) {
+        job->step = least;
+        job->step_at_ms = core->t;
+        if (job->d.recovery != 0) {
+            core->look = true;
+        }
+    }
+}
+
+/* ---- the report ----------------------------------------------------------------------------- */
+
+static void foreign(struct core *core, const struct node *node, const struct attempt_report *report)
+{
+    for (uint32_t i = 0; i < core->foreign_count; i++) {
+        const struct record_image_foreign *d = &core->foreigns[i].d;
+        if (d->node == node->d.node && d->job == report->job && d->attempt == report->attempt) {
+            return;
+        }
+    }
+    struct record *record = record_begin(core, RECORD_foreign_seen_kind);
+    record->u.foreign_seen.node = node->d.node;
+    record->u.foreign_seen.job = report->job;
+    record->u.foreign_seen.attempt = report->attempt;
+    record->u.foreign_seen.term = core->g.term;
+    record->node = node->d.node;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "ForeignRanks", SEVERITY_WARN,
+                "ranks of job %u attempt %u run here and this store does not know them: left "
+                "alone; keepstep admin adopt %s, or admin stop-foreign %s",
+                report->job, report->attempt, node->d.name, node->d.name);
+    core_emit(core, record);
+}
+
+static void newer_attempt(struct core *core, const struct node *node, const struct job *job,
+                          const struct attempt_report *report)
+{
+    foreign(core, node, report);
+    if (!core->old_store) {
+        core->old_store = true;
+        text_format(core->held_text, sizeof core->held_text,
+                    "node %s runs attempt %u of %s, this store is at %u: it is older than the "
+                    "cluster; keepstep admin adopt moves on from here",
+                    node->d.name, report->attempt, job->d.name, job->d.attempt);
+        core_trace(core, "automation held: %s", core->held_text);
+        core->look = true;
+    }
+}
+
+static void launch_refused(struct core *core, struct job *job, const struct node *node,
+                           const struct attempt_report *report)
+{
+    struct fact fact = {.source = FACT_LAUNCH,
+                        .severity = 3,
+                        .node = node->d.node,
+                        .job = job->d.job,
+                        .attempt = report->attempt,
+                        .rank = -1,
+                        .gpu = -1,
+                        .port = -1,
+                        .receive_ms = core->wall_ms};
+    text_format(fact.text, TEXT_SIZE, "its agent could not start the ranks: %s", report->text);
+    recovery_fact(core, job, &fact, service_now(core));
+}
+
+static void report_one(struct core *core, struct node *node, const struct attempt_report *report)
+{
+    struct job *job = job_at(core, report->job);
+    if (job == NULL || (report->foreign && job->d.attempt < report->attempt)) {
+        foreign(core, node, report);
+        return;
+    }
+    if (core_job_over(job)) {
+        return; /* desired.c tells it to stop and forget */
+    }
+    if (!job->d.attempted || report->attempt > job->d.attempt) {
+        newer_attempt(core, node, job, report);
+        return;
+    }
+    bool present =
+        node->d.job == job->d.job && report->attempt == job->d.attempt && job->d.launched;
+    if (!present) {
+        return; /* of an attempt that is over, or of a slot that this node no longer holds */
+    }
+    struct slot *slot = slot_at(core, job, node->d.slot);
+    if (report->first_rank != node->d.slot * job->d.ranks_per_node ||
+        report->rank_count != job->d.ranks_per_node) {
+        if (report->rank_count != 0) {
+            core_trace(core, "node %s reports ranks that are not its slot's, ignoring",
+                       node->d.name);
+        }
+        return;
+    }
+    if (report->refused) {
+        launch_refused(core, job, node, report);
+        return;
+    }
+    slot_progress(core, slot, report);
+    look_at_ends(core, job, slot, node, report);
+    job_progress(core, job);
+    uint32_t step_ms = report->ranks[0].step_ms;
+    if (step_ms != 0) {
+        job->step_ms = step_ms;
+    }
+}
+
+/* An agent that reports an attempt which nobody wants any more is told so, each time it says it. */
+static bool unwanted(const struct core *core, const struct node *node,
+                     const struct attempt_report *report)
+{
+    const struct job *job = core_job(core, report->job);
+    if (job == NULL) {
+        return false;
+    }
+    bool current = node->d.job == job->d.job && report->attempt == job->d.attempt;
+    return core_job_over(job) || (report->attempt <= job->d.attempt && !current);
+}
+
+static bool was_reported(const struct node *node, const struct attempt_report *report)
+{
+    for (uint32_t i = 0; i < node->report_count; i++) {
+        if (node->reports[i].job == report->job && node->reports[i].attempt == report->attempt &&
+            node->reports[i].stop_seen == report->stop_seen &&
+            node->reports[i].empty == report->empty) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void report_attempts(struct core *core, struct node *node, const struct attempt_report *reports,
+                     uint32_t count)
+{
+    CHECK(count <= ATTEMPTS_PER_NODE_MAX);
+    bool changed = count != node->report_count;
+    struct attempt_report told[ATTEMPTS_PER_NODE_MAX];
+    uint32_t told_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        changed = changed || !was_reported(node, &reports[i]);
+        if (unwanted(core, node, &reports[i]) && !was_reported(node, &reports[i])) {
+            told[told_count++] = reports[i];
+        }
+    }
+    memmove(node->reports, reports, count * sizeof *reports);
+    node->report_count = count;
+    node->reported = true;
+    for (uint32_t i = 0; i < count; i++) {
+        report_one(core, node, &node->reports[i]);
+    }
+    if (changed) {
+        core->look = true;
+        node_settle(core, node);
+    }
+    for (uint32_t i = 0; i < told_count; i++) {
+        desired_send(core, node, core_job(core, told[i].job));
+    }
+}
+
+void report_ends(struct core *core, struct node *node, const struct msg_rank_ends *ends)
+{
+    if (ends->sequence > node->ends_sequence) {
+        node->ends_sequence = ends->sequence;
+    }
+    for (uint32_t i = 0; i < node->report_count; i++) {
+        if (node->reports[i].job == ends->report.job &&
+            node->reports[i].attempt == ends->report.attempt) {
+            node->reports[i] = ends->report;
+            report_one(core, node, &node->reports[i]);
+            core->look = true;
+            return;
+        }
+    }
+    if (node->report_count < ATTEMPTS_PER_NODE_MAX) {
+        node->reports[node->report_count++] = ends->report;
+        report_one(core, node, &node->reports[node->report_count - 1]);
+        core->look = true;
+    }
+}

@@ -1,0 +1,637 @@
+/* request.c: what operators and users ask for. A request is checked whole before anything changes;
+ * it then changes all of it, leaves one audit record, and is answered after that is durable. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/core/impl.h"
+
+static void reply(struct core *core, const struct request *request, int32_t result, uint32_t job,
+                  bool changed, const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+static void reply(struct core *core, const struct request *request, int32_t result, uint32_t job,
+                  bool changed, const char *format, ...)
+{
+    struct action *action = action_begin(core, ACTION_REPLY);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(action->u.reply.text, TEXT_SIZE, format, arguments);
+    va_end(arguments);
+    action->u.reply.request = request->id;
+    action->u.reply.result = result;
+    action->u.reply.job = job;
+    action->u.reply.changed = changed;
+}
+
+static void audit(struct core *core, const struct request *request, const char *verb,
+                  const char *subject, const char *result)
+{
+    struct record *record = record_begin(core, RECORD_acted_kind);
+    text_copy(record->u.acted.actor, NAME_SIZE, request->actor);
+    text_copy(record->u.acted.verb, NAME_SIZE, verb);
+    text_copy(record->u.acted.reason, TEXT_SIZE, request->reason);
+    text_copy(record->u.acted.result, TEXT_SIZE, result);
+    record->job = request->job;
+    record->node = request->node_count == 1 ? request->nodes[0] : 0;
+    record_subject(record, "%s", subject);
+    record_says(record, "Action", SEVERITY_INFO, "%s by %s%s%s: %s", verb, request->actor,
+                request->reason[0] != '\0' ? ", " : "", request->reason, result);
+    core_emit(core, record);
+}
+
+/* ---- jobs ----------------------------------------------------------------------------------- */
+
+static struct job *job_or_reply(struct core *core, const struct request *request)
+{
+    struct job *job = job_at(core, request->job);
+    if (job == NULL) {
+        reply(core, request, -ENOENT, 0, false, "there is no such job; keepstep get jobs");
+        return NULL;
+    }
+    return job;
+}
+
+static struct job *live_job(struct core *core, const struct request *request)
+{
+    struct job *job = job_or_reply(core, request);
+    if (job != NULL && core_job_over(job)) {
+        reply(core, request, -EBUSY, job->d.job, false, "%s is %s already", job->d.name,
+              WORD(job_state, job->d.state));
+        return NULL;
+    }
+    return job;
+}
+
+static bool name_taken(struct core *core, const struct request *request)
+{
+    for (uint32_t i = 0; i < core->job_count; i++) {
+        const struct job *job = &core->jobs[i];
+        if (!core_job_over(job) && text_equal(job->d.name, request->spec->name)) {
+            reply(core, request, -EBUSY, job->d.job, false,
+                  "a job named %s is %s; cancel it first or choose another name", job->d.name,
+                  WORD(job_state, job->d.state));
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool shape_ok(struct core *core, const struct request *request, uint32_t *ret_slots)
+{
+    const struct job_spec *spec = request->spec;
+    struct layout_shape shape = {.tensor = spec->tensor,
+                                 .context = spec->context,
+                                 .pipeline = spec->pipeline,
+                                 .data = spec->data,
+                                 .ranks_per_node = spec->ranks_per_node};
+    struct err err = {0};
+    uint32_t world;
+    text_copy(shape.order, sizeof shape.order, spec->order);
+    if (spec->ranks_per_node > RANKS_PER_NODE_MAX) {
+        reply(core, request, -EINVAL, 0, false, "layout.ranks_per_node is at most %d",
+              RANKS_PER_NODE_MAX);
+        return false;
+    }
+    if (layout_check_shape(&shape, &world, ret_slots, &err) < 0) {
+        reply(core, request, -EINVAL, 0, false, "layout: %s", err.text);
+        return false;
+    }
+    return true;
+}
+
+static uint32_t slots_in_use(const struct core *core)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->job_count; i++) {
+        count += core->jobs[i].slot_count;
+    }
+    return count;
+}
+
+static bool fits(struct core *core, const struct request *request, uint32_t slots)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < core->job_count; i++) {
+        live += core_job_over(&core->jobs[i]) ? 0 : 1;
+    }
+    if (live >= core->limits.jobs) {
+        reply(core, request, -ENOSPC, 0, false, "limits.jobs is %u and all of them are at work",
+              core->limits.jobs);
+        return false;
+    }
+    /* twice the room, since regions of ended jobs may leave holes between them */
+    if (slots_in_use(core) + slots > core->limits.slots / 2) {
+        reply(core, request, -ENOSPC, 0, false, "limits.slots is %u; %u are asked for besides %u",
+              core->limits.slots / 2, slots, slots_in_use(core));
+        return false;
+    }
+    return true;
+}
+
+static void submit(struct core *core, const struct request *request)
+{
+    uint32_t slots = 0;
+    if (name_taken(core, request) || !shape_ok(core, request, &slots) ||
+        !fits(core, request, slots)) {
+        return;
+    }
+    uint32_t usable = 0;
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        usable += core_node_usable(core, &core->nodes[i]) ? 1 : 0;
+    }
+    if (request->dry_run) {
+        reply(core, request, 0, 0, true, "%u nodes wanted, %u usable now; would %s", slots, usable,
+              usable >= slots ? "start now" : "wait for nodes");
+        return;
+    }
+    struct record *record = record_begin(core, RECORD_job_submitted_kind);
+    struct record_job_submitted *d = &record->u.job_submitted;
+    const struct job_spec *u = request->spec;
+    d->job = core->g.job_next == 0 ? 1 : core->g.job_next;
+#define SPEC_U32(name, argument)      d->name = u->name;
+#define SPEC_U64(name, argument)      d->name = u->name;
+#define SPEC_BOOL(name, argument)     d->name = u->name;
+#define SPEC_WORD(name, argument)     d->name = u->name;
+#define SPEC_TEXT(name, argument)     text_copy(d->name, argument, u->name);
+#define SPEC_I32S(name, argument)     memcpy(d->name, u->name, sizeof d->name);
+#define SPEC(S, type, name, argument) SPEC_##type(name, argument)
+    JOB_SPEC_FIELDS(SPEC, unused)
+    uint32_t id = d->job;
+    record->job = id;
+    record->text = request->text;
+    record->text_size = request->text_size;
+    record_subject(record, "job/%s", u->name);
+    record_says(record, "JobSubmitted", SEVERITY_INFO, "by %s: %u nodes of %u ranks",
+                request->actor, slots, u->ranks_per_node);
+    core_emit(core, record);
+    reply(core, request, 0, id, true, "submitted %s: %u nodes wanted, %u usable now", u->name,
+          slots, usable);
+}
+
+static void cancel(struct core *core, const struct request *request)
+{
+    struct job *job = job_or_reply(core, request);
+    if (job == NULL) {
+        return;
+    }
+    if (core_job_over(job) || job->d.cancelled) {
+        reply(core, request, core_job_over(job) && !job->d.cancelled ? -EBUSY : 0, job->d.job,
+              false, "%s is %s", job->d.name, WORD(job_state, job->d.state));
+        return;
+    }
+    if (!request->dry_run) {
+        char subject[SUBJECT_SIZE];
+        struct record *record = record_begin(core, RECORD_cancel_asked_kind);
+        record->u.cancel_asked.job = job->d.job;
+        text_copy(record->u.cancel_asked.actor, NAME_SIZE, request->actor);
+        record->job = job->d.job;
+        record_subject(record, "job/%s", job->d.name);
+        core_emit(core, record);
+        text_format(subject, sizeof subject, "job/%s", job->d.name);
+        audit(core, request, "cancel", subject, "stopping");
+    }
+    reply(core, request, 0, job->d.job, true, "%s: stopping its ranks (grace %u ms)", job->d.name,
+          job->d.stop_grace_ms);
+}
+
+static void hold(struct core *core, const struct request *request)
+{
+    struct job *job = live_job(core, request);
+    if (job == NULL) {
+        return;
+    }
+    if (job->d.state == JOB_HELD || job->d.hold_asked) {
+        reply(core, request, 0, job->d.job, false, "%s is held", job->d.name);
+        return;
+    }
+    if (!request->dry_run) {
+        char subject[SUBJECT_SIZE];
+        struct record *record = record_begin(core, RECORD_hold_asked_kind);
+        record->u.hold_asked.job = job->d.job;
+        record->u.hold_asked.on = true;
+        text_copy(record->u.hold_asked.actor, NAME_SIZE, request->actor);
+        record->job = job->d.job;
+        record_subject(record, "job/%s", job->d.name);
+        core_emit(core, record);
+        text_format(subject, sizeof subject, "job/%s", job->d.name);
+        audit(core, request, "hold", subject, "asked");
+        if (job->d.state == JOB_PENDING) {
+            job_move(core, job, JOB_HELD, "held by an operator; keepstep release goes on");
+        }
+    }
+    reply(core, request, 0, job->d.job, true, "%s: held after its next checkpoint", job->d.name);
+}
+
+static void release(struct core *core, const struct request *request)
+{
+    struct job *job = live_job(core, request);
+    if (job == NULL) {
+        return;
+    }
+    if (job->d.state != JOB_HELD && !job->d.hold_asked) {
+        reply(core, request, 0, job->d.job, false, "%s is not held", job->d.name);
+        return;
+    }
+    if (request->dry_run) {
+        reply(core, request, 0, job->d.job, true, "%s would go on", job->d.name);
+        return;
+    }
+    char subject[SUBJECT_SIZE];
+    struct record *record = record_begin(core, RECORD_hold_asked_kind);
+    record->u.hold_asked.job = job->d.job;
+    text_copy(record->u.hold_asked.actor, NAME_SIZE, request->actor);
+    record->job = job->d.job;
+    record_subject(record, "job/%s", job->d.name);
+    core_emit(core, record);
+    record = record_begin(core, RECORD_rollback_approved_kind);
+    record->u.rollback_approved.job = job->d.job;
+    text_copy(record->u.rollback_approved.actor, NAME_SIZE, request->actor);
+    record->job = job->d.job;
+    record_subject(record, "job/%s", job->d.name);
+    core_emit(core, record);
+    text_format(subject, sizeof subject, "job/%s", job->d.name);
+    audit(core, request, "release", subject, "goes on");
+    if (job->d.state == JOB_HELD) {
+        if (!job->d.attempted) {
+            job_move(core, job, JOB_PENDING, "");
+        } else {
+            recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
+        }
+    }
+    reply(core, request, 0, job->d.job, true, "%s goes on", job->d.name);
+}
+
+static void save_now(struct core *core, const struct request *request)
+{
+    struct job *job = live_job(core, request);
+    if (job == NULL) {
+        return;
+    }
+    if (job->d.state != JOB_RUNNING) {
+        reply(core, request, -EBUSY, job->d.job, false,
+              "%s is %s; a save can be asked of a "
+              "running job",
+              job->d.name, WORD(job_state, job->d.state));
+        return;
+    }
+    if (!request->dry_run) {
+        job_ask_save(core, job);
+    }
+    reply(core, request, 0, job->d.job, true, "%s: a save is asked for at its next step",
+          job->d.name);
+}
+
+static void restart(struct core *core, const struct request *request)
+{
+    struct job *job = live_job(core, request);
+    if (job == NULL) {
+        return;
+    }
+    if (job->d.state != JOB_RUNNING) {
+        reply(core, request, -EBUSY, job->d.job, false, "%s is %s; only a running job is restarted",
+              job->d.name, WORD(job_state, job->d.state));
+        return;
+    }
+    if (!request->dry_run) {
+        char subject[SUBJECT_SIZE];
+        text_format(subject, sizeof subject, "job/%s", job->d.name);
+        audit(core, request, "restart", subject, "planned restart");
+        recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
+    }
+    reply(core, request, 0, job->d.job, true, "%s: restarts from its newest checkpoint",
+          job->d.name);
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------- */
+
+static bool nodes_exist(struct core *core, const struct request *request)
+{
+    for (uint32_t i = 0; i < request->node_count; i++) {
+        const struct node *node = core_node(core, request->nodes[i]);
+        if (node == NULL || node->d.removed) {
+            reply(core, request, -ENOENT, 0, false,
+                  "node %u of the list does not exist; nothing "
+                  "was changed",
+                  i + 1);
+            return false;
+        }
+    }
+    if (request->node_count == 0) {
+        reply(core, request, -EINVAL, 0, false, "no node is named");
+        return false;
+    }
+    return true;
+}
+
+/* Slots that would have to move now, and the spares there are besides the nodes of the request. */
+static void count_moves(struct core *core, const struct request *request, uint32_t *ret_slots,
+                        uint32_t *ret_spares)
+{
+    *ret_slots = 0;
+    *ret_spares = 0;
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        *ret_spares += core_node_usable(core, &core->nodes[i]) ? 1 : 0;
+    }
+    for (uint32_t i = 0; i < request->node_count; i++) {
+        const struct node *node = core_node(core, request->nodes[i]);
+        *ret_slots += node->d.job != 0 ? 1 : 0;
+        *ret_spares -= core_node_usable(core, node) ? 1 : 0;
+    }
+}
+
+static void drain(struct core *core, const struct request *request)
+{
+    uint32_t slots;
+    uint32_t spares;
+    if (!nodes_exist(core, request)) {
+        return;
+    }
+    count_moves(core, request, &slots, &spares);
+    if (request->when != WHEN_JOB_END && slots > spares) {
+        reply(core, request, -ENOSPC, 0, false,
+              "%u nodes hold %u slots and %u spares are ready; "
+              "nothing was changed (--when job-end needs none)",
+              request->node_count, slots, spares);
+        return;
+    }
+    for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
+        struct node *node = node_at(core, request->nodes[i]);
+        mark_set(core, node,
+                 &(struct mark_order){.owner = MARK_OPERATOR,
+                                      .level = MARK_LEAVE,
+                                      .when = request->when,
+                                      .code = "drain",
+                                      .actor = request->actor,
+                                      .text = request->reason});
+    }
+    if (!request->dry_run) {
+        audit(core, request, "drain", "nodes", WORD(leave_when, request->when));
+    }
+    reply(core, request, 0, 0, true,
+          "%u nodes hold %u slots; %u of %u ready spares would take "
+          "them; when: %s",
+          request->node_count, slots, slots, spares, WORD(leave_when, request->when));
+}
+
+static void cordon(struct core *core, const struct request *request)
+{
+    if (!nodes_exist(core, request)) {
+        return;
+    }
+    for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
+        mark_set(core, node_at(core, request->nodes[i]),
+                 &(struct mark_order){.owner = MARK_OPERATOR,
+                                      .level = MARK_NO_NEW,
+                                      .when = WHEN_JOB_END,
+                                      .code = "cordon",
+                                      .actor = request->actor,
+                                      .text = request->reason});
+    }
+    if (!request->dry_run) {
+        audit(core, request, "cordon", "nodes", "no new use; slots stay");
+    }
+    reply(core, request, 0, 0, true,
+          "%u nodes cordoned; they keep their slots and are not chosen "
+          "again",
+          request->node_count);
+}
+
+static void accept_inventory(struct core *core, struct node *node)
+{
+    struct record *record = record_begin(core, RECORD_inventory_accepted_kind);
+    record->u.inventory_accepted.node = node->d.node;
+    record->u.inventory_accepted.gpu_count = node->d.gpu_count;
+    record->u.inventory_accepted.inventory_hash = node->d.inventory_hash;
+    record->node = node->d.node;
+    record_subject(record, "node/%s", node->d.name);
+    core_emit(core, record);
+}
+
+/* Takes the operator's own marks away, and any mark whose code is named. Says what remains. */
+static void undrain_one(struct core *core, const struct request *request, struct node *node,
+                        bool only_cordon)
+{
+    mark_clear(core, node, MARK_OPERATOR, "cordon", request->actor, request->reason);
+    if (only_cordon) {
+        return;
+    }
+    mark_clear(core, node, MARK_OPERATOR, "drain", request->actor, request->reason);
+    if (request->clear_code[0] != '\0' && !text_equal(request->clear_code, "unproven")) {
+        for (uint8_t owner = 0; owner < mark_owner_count; owner++) {
+            mark_clear(core, node, owner, request->clear_code, request->actor, request->reason);
+        }
+    }
+    if (request->accept_inventory) {
+        accept_inventory(core, node);
+        mark_clear(core, node, MARK_HEALTH, "inventory", request->actor, request->reason);
+    }
+}
+
+static void undrain(struct core *core, const struct request *request, bool only_cordon)
+{
+    if (!nodes_exist(core, request)) {
+        return;
+    }
+    uint32_t left = 0;
+    const struct mark *example = NULL;
+    for (uint32_t i = 0; i < request->node_count; i++) {
+        struct node *node = node_at(core, request->nodes[i]);
+        if (!request->dry_run) {
+            undrain_one(core, request, node, only_cordon);
+        }
+        left += core_mark_count(core, node->d.node) > 0 ? 1 : 0;
+        example =
+            core_mark(core, node->d.node, 0) != NULL ? core_mark(core, node->d.node, 0) : example;
+    }
+    if (!request->dry_run) {
+        audit(core, request, only_cordon ? "uncordon" : "undrain", "nodes", "marks cleared");
+    }
+    if (left > 0 && !request->dry_run) {
+        reply(core, request, 0, 0, true, "%u nodes; %u still marked, such as %s by %s/%s: %s",
+              request->node_count, left, core->nodes[example->d.node - 1].d.name,
+              WORD(mark_owner, example->d.owner), example->d.code, example->d.text);
+    } else {
+        reply(core, request, 0, 0, true, "%u nodes: checked, then spare", request->node_count);
+    }
+}
+
+static void remove_nodes(struct core *core, const struct request *request)
+{
+    if (!nodes_exist(core, request)) {
+        return;
+    }
+    for (uint32_t i = 0; i < request->node_count; i++) {
+        const struct node *node = core_node(core, request->nodes[i]);
+        const struct job *job = core_job(core, node->d.job);
+        if (job != NULL) {
+            reply(core, request, -EBUSY, job->d.job, false,
+                  "%s holds slot %u of %s; keepstep "
+                  "drain %s first; nothing was changed",
+                  node->d.name, node->d.slot, job->d.name, node->d.name);
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
+        struct node *node = node_at(core, request->nodes[i]);
+        struct record *record = record_begin(core, RECORD_node_removed_kind);
+        record->u.node_removed.node = node->d.node;
+        record->node = node->d.node;
+        record_subject(record, "node/%s", node->d.name);
+        record_says(record, "NodeRemoved", SEVERITY_INFO, "by %s: %s", request->actor,
+                    request->reason);
+        core_emit(core, record);
+        if (node->session != 0) {
+            struct action *action = action_begin(core, ACTION_CLOSE);
+            action->session = node->session;
+            text_copy(action->u.text, TEXT_SIZE, "this node was removed by an operator");
+        }
+    }
+    reply(core, request, 0, 0, true, "%u nodes removed", request->node_count);
+}
+
+/* ---- the cluster ---------------------------------------------------------------------------- */
+
+static void automation(struct core *core, const struct request *request)
+{
+    struct record *record = NULL;
+    if (!request->dry_run) {
+        record = record_begin(core, RECORD_automation_kind);
+        record->u.automation.observe = core->g.observe;
+        record->u.automation.paused = core->g.paused;
+        switch (request->automation) {
+        case AUTOMATION_PAUSE:
+        case AUTOMATION_RESUME:
+            record->u.automation.paused = request->automation == AUTOMATION_PAUSE;
+            break;
+        default:
+            record->u.automation.observe = request->automation == AUTOMATION_OBSERVE;
+            break;
+        }
+        text_copy(record->u.automation.cause, TEXT_SIZE, request->reason);
+        text_copy(record->u.automation.actor, NAME_SIZE, request->actor);
+        record_subject(record, "cluster");
+        record_says(record, "Automation", SEVERITY_WARN, "%s by %s: %s",
+                    record->u.automation.paused    ? "paused"
+                    : record->u.automation.observe ? "observes"
+                                                   : "acts",
+                    request->actor, request->reason);
+        core_emit(core, record);
+    }
+    reply(core, request, 0, 0, true, "automation: %s",
+          core->g.paused    ? "paused"
+          : core->g.observe ? "observes"
+                            : "acts");
+}
+
+static void adopt_counters(struct core *core, uint32_t job, uint32_t attempt, uint64_t term)
+{
+    struct record *record = record_begin(core, RECORD_counters_adopted_kind);
+    record->u.counters_adopted.job = job;
+    record->u.counters_adopted.attempt = attempt;
+    record->u.counters_adopted.term = term;
+    record_subject(record, "cluster");
+    record_says(record, "CountersAdopted", SEVERITY_WARN, "term %llu, job %u attempt %u",
+                (unsigned long long)term, job, attempt);
+    core_emit(core, record);
+}
+
+static void adopt(struct core *core, const struct request *request, bool stop)
+{
+    uint32_t resolved = 0;
+    for (uint32_t i = 0; i < core->foreign_count && !request->dry_run; i++) {
+        struct record_image_foreign d = core->foreigns[i].d;
+        bool named = request->node_count == 0;
+        for (uint32_t k = 0; k < request->node_count; k++) {
+            named = named || request->nodes[k] == d.node;
+        }
+        if (!named || d.resolved) {
+            continue;
+        }
+        struct record *record = record_begin(core, RECORD_foreign_resolved_kind);
+        record->u.foreign_resolved.node = d.node;
+        record->u.foreign_resolved.job = d.job;
+        record->u.foreign_resolved.attempt = d.attempt;
+        record->u.foreign_resolved.stopped = stop;
+        record->node = d.node;
+        record_subject(record, "node/%s", core->nodes[d.node - 1].d.name);
+        record_says(record, "ForeignResolved", SEVERITY_INFO, "%s by %s",
+                    stop ? "stopped" : "adopted", request->actor);
+        core_emit(core, record);
+        if (!stop) {
+            adopt_counters(core, d.job, d.attempt, 0);
+        }
+        resolved++;
+    }
+    if (!request->dry_run && !stop && core->old_store) {
+        adopt_counters(core, 0, 0, core->term_seen + 1);
+        core->old_store = false;
+    }
+    for (uint32_t i = 0; i < core->node_count && !request->dry_run; i++) {
+        if (core->nodes[i].session != 0) {
+            desired_send_node(core, &core->nodes[i]);
+        }
+    }
+    if (!request->dry_run) {
+        audit(core, request, stop ? "stop-foreign" : "adopt", "cluster", "done");
+    }
+    reply(core, request, 0, 0, resolved > 0, "%u sets of foreign ranks %s", resolved,
+          stop ? "are told to stop" : "are adopted");
+}
+
+void request_handle(struct core *core, const struct request *request)
+{
+    bool full = core->pending_records >= core->limits.pending_records;
+    core->look = true;
+    if (full && request->verb != REQUEST_CANCEL) {
+        reply(core, request, -EAGAIN, 0, false,
+              "the store does not keep up: %u records wait; only "
+              "a cancel is accepted until it does",
+              core->pending_records);
+        return;
+    }
+    switch ((enum request_verb)request->verb) {
+    case REQUEST_SUBMIT:
+        submit(core, request);
+        return;
+    case REQUEST_CANCEL:
+        cancel(core, request);
+        return;
+    case REQUEST_HOLD:
+        hold(core, request);
+        return;
+    case REQUEST_RELEASE:
+        release(core, request);
+        return;
+    case REQUEST_CHECKPOINT:
+        save_now(core, request);
+        return;
+    case REQUEST_RESTART:
+        restart(core, request);
+        return;
+    case REQUEST_DRAIN:
+        drain(core, request);
+        return;
+    case REQUEST_UNDRAIN:
+        undrain(core, request, false);
+        return;
+    case REQUEST_CORDON:
+        cordon(core, request);
+        return;
+    case REQUEST_UNCORDON:
+        undrain(core, request, true);
+        return;
+    case REQUEST_REMOVE:
+        remove_nodes(core, request);
+        return;
+    case REQUEST_ADOPT:
+        adopt(core, request, false);
+        return;
+    case REQUEST_STOP_FOREIGN:
+        adopt(core, request, true);
+        return;
+    case REQUEST_AUTOMATION:
+        automation(core, request);
+        return;
+    }
+}

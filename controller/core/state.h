@@ -1,0 +1,155 @@
+/* state.h: what the core holds, for those who read it: REST, metrics, the simulator's judges.
+ *
+ * Objects live in fixed arrays; `d` is the durable part, exactly the image record of its kind, and
+ * changes only by folding records; the rest is soft state, rebuilt from the agents' next reports.
+ * Pointers are borrowed and valid until the next core_step. What is read here may be newer than
+ * what is durable: an answer that shows it must wait for the commit of the step before it. */
+#ifndef KEEPSTEP_CORE_STATE_H
+#define KEEPSTEP_CORE_STATE_H
+
+#include "controller/core/core.h"
+
+/* Where the agent's link stands; "lost" itself is durable (node.d.lost). */
+enum link_state {
+    LINK_NONE, /* no session since this controller started */
+    LINK_UP,
+    LINK_SUSPECT,    /* third beat missed, or closed: the second opinion is being asked for */
+    LINK_AGENT_DOWN, /* refused or frozen: the host lives, the agent does not */
+};
+
+struct node {
+    struct record_image_node d;
+    /* soft */
+    uint8_t link;      /* enum link_state */
+    bool agent_silent; /* its steps move although nobody reaches the agent */
+    uint64_t session;  /* 0 = none */
+    uint64_t beat_ms;  /* receipt of the last beat or hello */
+    uint64_t beat_sequence;
+    uint64_t ends_sequence;
+    uint64_t fact_sequence;
+    uint64_t suspect_ms;    /* since when; 0 = is not */
+    uint32_t witness;       /* node of the same job whose steps tell that this one still works */
+    uint64_t witness_step;  /* … at its first beat after this one became suspect */
+    uint64_t closed_ms;     /* since when without a session; 0 = has one */
+    uint64_t ack_ms;        /* last ack sent */
+    uint64_t goodbye_ms;    /* until then its silence is expected; 0 = none */
+    uint8_t goodbye;        /* enum goodbye_kind */
+    uint8_t answers;        /* probers that have answered in this round */
+    uint8_t asked;          /* probers asked */
+    uint8_t answer;         /* strongest enum peer_answer of the last round; 255 none yet */
+    uint8_t answer_probers; /* how many probers that answer rests on */
+    uint8_t answer_now;     /* … of the round that runs */
+    uint64_t probe_nonce;
+    uint64_t probe_ms;    /* deadline of the round; 0 = none runs */
+    uint64_t check_nonce; /* quick check in flight; 0 = none */
+    uint64_t check_ms;    /* its deadline */
+    uint64_t checked_ms;  /* last passed check; 0 = never in this process */
+    uint64_t new_session; /* a duplicate that waits for the old session's ping */
+    uint64_t desired_sequence;
+    uint32_t report_count;
+    struct attempt_report reports[ATTEMPTS_PER_NODE_MAX];
+    bool reported; /* reports are of this process's lifetime */
+    bool checks_ok;
+};
+
+struct mark {
+    struct record_image_mark d;
+};
+
+struct slot {
+    struct record_image_slot d;
+    /* soft, of the current attempt */
+    uint64_t step; /* least completed step of its ranks */
+    uint64_t step_max;
+    uint8_t phase;        /* least advanced enum rank_phase */
+    bool started;         /* all ranks reported running (or ended) */
+    bool initialised;     /* all left PHASE_INIT */
+    bool restored;        /* all left PHASE_RESTORE */
+    bool gone;            /* proven empty of the attempt being stopped */
+    bool left;            /* a rank ended as a planned stop asked it to */
+    bool mailbox;         /* its ranks use the library */
+    bool checked;         /* incoming node's quick check passed for this attempt */
+    uint64_t progress_ms; /* monotonic time of the last step or phase change */
+};
+
+struct job {
+    struct record_image_job d;
+    uint32_t slot_base; /* its slots are slots[slot_base .. slot_base + slot_count) */
+    uint32_t slot_count;
+    uint32_t slots_done;
+    /* soft */
+    uint64_t step;        /* least completed step over all slots, 0 = none yet */
+    uint64_t step_at_ms;  /* when it last moved */
+    uint32_t step_ms;     /* median step time as the ranks report it */
+    uint64_t saved_ms;    /* service time that the newest complete checkpoint covers */
+    uint64_t stop_ms;     /* monotonic: when the stop order of the running phase was given */
+    uint64_t evidence_ms; /* last new fact of the open incident */
+    uint64_t evidence_open_ms;
+    uint64_t gone_ms;        /* since when every rank is proven gone; 0 = not yet */
+    uint64_t phase_ms;       /* monotonic start of the current phase in this process */
+    uint64_t retry_ms;       /* planning again at this time (wait for a spare, back-off) */
+    uint64_t drain_ms;       /* a drain waits for a checkpoint until then; 0 = none */
+    uint64_t end_ms;         /* first rank ended 0 */
+    uint32_t check_failures; /* quick checks that failed in this recovery */
+    bool waiting_spare;
+    char wait_text[TEXT_SIZE]; /* what it waits for, and what would unblock it */
+};
+
+struct checkpoint {
+    struct record_image_checkpoint d;
+    uint32_t shards_seen; /* soft, of a writing one */
+    uint32_t stall_ms;    /* soft: the longest that a rank reported */
+    uint64_t began_ms;    /* service time of BEGIN */
+};
+
+struct incident {
+    struct record_image_incident d;
+};
+
+struct recovery {
+    struct record_image_recovery d;
+};
+
+struct foreign {
+    struct record_image_foreign d;
+};
+
+/* Everything durable that belongs to no object. */
+const struct record_image_core *core_globals(const struct core *core);
+const struct core_config *core_config_of(const struct core *core); /* defaults filled in */
+bool core_ready(const struct core *core); /* the grace after the start is over */
+bool core_held(const struct core *core);  /* automation holds: old store, breaker or pause */
+const char *core_held_text(const struct core *core);
+
+uint32_t core_node_count(const struct core *core); /* ids are 1..count; removed ones included */
+const struct node *core_node(const struct core *core, uint32_t id); /* NULL when there is none */
+uint32_t core_node_find(const struct core *core, const char *name); /* 0 when there is none */
+uint32_t core_mark_count(const struct core *core, uint32_t node);
+const struct mark *core_mark(const struct core *core, uint32_t node, uint32_t index);
+/* Derived columns of domain.md 3. suffix_star: the agent is not connected. */
+const char *core_node_state_word(const struct core *core, const struct node *node, bool *ret_star);
+const char *core_node_role_word(const struct core *core, const struct node *node);
+bool core_node_usable(const struct core *core, const struct node *node); /* may be given a slot */
+
+/* Iterate: for (i = 0; (job = core_job_at(core, i)) != NULL; i++); order of ids. The same for the
+ * other *_at functions below; their order is the order of creation. */
+const struct job *core_job_at(const struct core *core, uint32_t index);
+const struct job *core_job(const struct core *core, uint32_t id);
+uint32_t core_job_find(const struct core *core, const char *name); /* the newest of that name */
+bool core_job_over(const struct job *job);
+const struct slot *core_slot(const struct core *core, const struct job *job, uint32_t slot);
+uint8_t core_job_time_kind(const struct core *core, const struct job *job); /* now running kind */
+uint64_t core_service_ms(const struct core *core); /* now, as of the last event */
+
+const struct checkpoint *core_checkpoint_at(const struct core *core, uint32_t index); /* by age */
+/* The one a restore would take now; NULL = from the beginning. */
+const struct checkpoint *core_checkpoint_best(const struct core *core, const struct job *job);
+const struct incident *core_incident_at(const struct core *core, uint32_t index);
+const struct incident *core_incident(const struct core *core, uint32_t id);
+const struct recovery *core_recovery_at(const struct core *core, uint32_t index);
+const struct recovery *core_recovery(const struct core *core, uint32_t id);
+const struct record_image_fact *core_fact_at(const struct core *core,
+                                             uint32_t index); /* open ones */
+const struct foreign *core_foreign_at(const struct core *core, uint32_t index);
+
+#endif

@@ -1,0 +1,246 @@
+/* view.c: the readers of state.h, and the derived words of domain.md 3. */
+#include <string.h>
+
+#include "controller/core/impl.h"
+
+const struct record_image_core *core_globals(const struct core *core)
+{
+    return &core->g;
+}
+
+const struct core_config *core_config_of(const struct core *core)
+{
+    return &core->config;
+}
+
+bool core_ready(const struct core *core)
+{
+    if (!core->started) {
+        return false;
+    }
+    uint64_t age = core->t - core->start_ms;
+    bool quiet = core->t - core->new_agent_ms >= core->config.start_quiet_ms;
+    return age >= core->config.start_grace_max_ms || (age >= core->config.start_grace_ms && quiet);
+}
+
+bool core_held(const struct core *core)
+{
+    return core->old_store || core->g.paused || core->g.observe;
+}
+
+const char *core_held_text(const struct core *core)
+{
+    if (core->old_store) {
+        return core->held_text;
+    }
+    if (core->g.paused) {
+        return core->g.paused_cause;
+    }
+    return core->g.observe ? "automation only observes (automation.mode: observe)" : "";
+}
+
+uint32_t core_node_count(const struct core *core)
+{
+    return core->node_count;
+}
+
+const struct node *core_node(const struct core *core, uint32_t id)
+{
+    return id >= 1 && id <= core->node_count ? &core->nodes[id - 1] : NULL;
+}
+
+uint32_t core_node_find(const struct core *core, const char *name)
+{
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        if (text_equal(core->nodes[i].d.name, name)) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+uint32_t core_mark_count(const struct core *core, uint32_t node)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        count += core->marks[i].d.node == node ? 1 : 0;
+    }
+    return count;
+}
+
+const struct mark *core_mark(const struct core *core, uint32_t node, uint32_t index)
+{
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        if (core->marks[i].d.node == node && index-- == 0) {
+            return &core->marks[i];
+        }
+    }
+    return NULL;
+}
+
+static bool operator_marked(const struct core *core, uint32_t node, bool leave)
+{
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        if (d->node == node && d->owner == MARK_OPERATOR && (d->level == MARK_LEAVE) == leave) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *core_node_state_word(const struct core *core, const struct node *node, bool *ret_star)
+{
+    uint8_t when;
+    if (ret_star != NULL) {
+        *ret_star = node->session == 0;
+    }
+    if (node->d.lost) {
+        return "down";
+    }
+    if (node->suspect_ms != 0) {
+        return "suspect";
+    }
+    if (node->d.life == NODE_CHECKING || node->d.life == NODE_JOINING) {
+        return "validating";
+    }
+    if (node->d.life == NODE_OUT) {
+        bool no_new_only = !node_leaves(core, node, &when);
+        return no_new_only ? "cordoned" : "drained";
+    }
+    if (node->d.life == NODE_LEAVING || node_leaves(core, node, &when)) {
+        return "draining";
+    }
+    return operator_marked(core, node->d.node, false) ? "cordoned" : "healthy";
+}
+
+const char *core_node_role_word(const struct core *core, const struct node *node)
+{
+    if (node->d.job != 0) {
+        return "active";
+    }
+    return core_node_usable(core, node) ? "spare" : "-";
+}
+
+bool core_node_usable(const struct core *core, const struct node *node)
+{
+    bool life_ok = node->d.life == NODE_READY || node->d.life == NODE_PROBATION;
+    return life_ok && !node->d.removed && !node->d.lost && node->d.job == 0 &&
+           node->link == LINK_UP && node->session != 0 && node->reported && node->checks_ok &&
+           report_empty(node) && !node_marked(core, node);
+}
+
+const struct job *core_job_at(const struct core *core, uint32_t index)
+{
+    return index < core->job_count ? &core->jobs[index] : NULL;
+}
+
+const struct job *core_job(const struct core *core, uint32_t id)
+{
+    for (uint32_t i = 0; i < core->job_count; i++) {
+        if (core->jobs[i].d.job == id) {
+            return &core->jobs[i];
+        }
+    }
+    return NULL;
+}
+
+uint32_t core_job_find(const struct core *core, const char *name)
+{
+    for (uint32_t i = core->job_count; i-- > 0;) {
+        if (text_equal(core->jobs[i].d.name, name)) {
+            return core->jobs[i].d.job;
+        }
+    }
+    return 0;
+}
+
+bool core_job_over(const struct job *job)
+{
+    return job->d.state == JOB_SUCCEEDED || job->d.state == JOB_FAILED ||
+           job->d.state == JOB_CANCELLED;
+}
+
+const struct slot *core_slot(const struct core *core, const struct job *job, uint32_t slot)
+{
+    return slot < job->slot_count ? &core->slots[job->slot_base + slot] : NULL;
+}
+
+uint8_t core_job_time_kind(const struct core *core, const struct job *job)
+{
+    return account_kind(core, job);
+}
+
+uint64_t core_service_ms(const struct core *core)
+{
+    return service_now(core);
+}
+
+const struct checkpoint *core_checkpoint_at(const struct core *core, uint32_t index)
+{
+    return index < core->checkpoint_count ? &core->checkpoints[index] : NULL;
+}
+
+static bool restorable(const struct checkpoint *checkpoint, const struct job *job)
+{
+    bool state_ok =
+        checkpoint->d.state == CKPT_VERIFIED ||
+        (checkpoint->d.state == CKPT_COMPLETE && job->d.restore_policy != RESTORE_LATEST_VERIFIED);
+    bool step_ok = job->d.restore_policy != RESTORE_FIXED_STEP ||
+                   checkpoint->d.step == job->d.restore_fixed_step;
+    return checkpoint->d.job == job->d.job && state_ok && step_ok;
+}
+
+const struct checkpoint *core_checkpoint_best(const struct core *core, const struct job *job)
+{
+    const struct checkpoint *best = NULL;
+    for (uint32_t i = 0; i < core->checkpoint_count; i++) {
+        const struct checkpoint *one = &core->checkpoints[i];
+        bool newer = best == NULL || one->d.step > best->d.step ||
+                     (one->d.step == best->d.step && one->d.attempt > best->d.attempt);
+        if (newer && restorable(one, job)) {
+            best = one;
+        }
+    }
+    return best;
+}
+
+const struct incident *core_incident_at(const struct core *core, uint32_t index)
+{
+    return index < core->incident_count ? &core->incidents[index] : NULL;
+}
+
+const struct incident *core_incident(const struct core *core, uint32_t id)
+{
+    for (uint32_t i = 0; i < core->incident_count; i++) {
+        if (core->incidents[i].d.incident == id) {
+            return &core->incidents[i];
+        }
+    }
+    return NULL;
+}
+
+const struct recovery *core_recovery_at(const struct core *core, uint32_t index)
+{
+    return index < core->recovery_count ? &core->recoveries[index] : NULL;
+}
+
+const struct recovery *core_recovery(const struct core *core, uint32_t id)
+{
+    for (uint32_t i = 0; i < core->recovery_count; i++) {
+        if (core->recoveries[i].d.recovery == id) {
+            return &core->recoveries[i];
+        }
+    }
+    return NULL;
+}
+
+const struct record_image_fact *core_fact_at(const struct core *core, uint32_t index)
+{
+    return index < core->fact_count ? &core->facts[index] : NULL;
+}
+
+const struct foreign *core_foreign_at(const struct core *core, uint32_t index)
+{
+    return index < core->foreign_count ? &core->foreigns[index] : NULL;
+}
