@@ -1,4 +1,5 @@
-/* version.h: the version that every program prints and every hello carries. */
+/* version.h: the version of this tree, shown by every program. Controller and agents may differ by
+ * one minor version either way. */
 #ifndef KEEPSTEP_BASE_VERSION_H
 #define KEEPSTEP_BASE_VERSION_H
 
