@@ -34,7 +34,8 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wvla -Wforma
 ifneq ($(findstring clang,$(CC)),)
 WARNINGS += -Wimplicit-fallthrough
 else
-WARNINGS += -Wimplicit-fallthrough=5
+# gcc warns of a result that is ignored with (void) too; clang sees the ones ignored without it.
+WARNINGS += -Wimplicit-fallthrough=5 -Wno-unused-result
 endif
 ifeq ($(WERROR),1)
 WARNINGS += -Werror
@@ -169,7 +170,7 @@ $(BUILD)/libkeepstep.so: $(BUILD)/libkeepstep.so.0
 FLAGS_TEXT := $(filter-out -Werror,$(CC) $(BASE_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS))
 STAMP := $(BUILD)/flags
 ifeq ($(filter clean help deps lint demo test,$(MAKECMDGOALS)),)
-$(shell mkdir -p $(BUILD); echo '$(FLAGS_TEXT)' | cmp -s - $(STAMP) || \
+$(shell mkdir -p $(BUILD)/lib; echo '$(FLAGS_TEXT)' | cmp -s - $(STAMP) || \
     echo '$(FLAGS_TEXT)' >$(STAMP))
 endif
 $(STAMP): ;
@@ -202,8 +203,14 @@ $(BUILD)/gen/%.inc: %
 $(call objects,$(SRC_wire) $(wildcard tests/unit/wire/*.c)): | $(GEN_H)
 $(call objects,$(SRC_db)): | $(GEN_SQL)
 
+# A file that came or went changes the list, and the list the archive.
+note_list = $(if $(wildcard $(BUILD)/lib),$(if $(call differ,$(file <$1),$2),$(file >$1,$2)))
+differ = $(subst x$(strip $1),,x$(strip $2))$(subst x$(strip $2),,x$(strip $1))
+$(BUILD)/lib/%.list: ;
+
 define archive_rule
-$(BUILD)/lib/$1.a: $(call objects,$(SRC_$1)) $2 $(STAMP)
+$(call note_list,$(BUILD)/lib/$1.list,$(call objects,$(SRC_$1)) $2)
+$(BUILD)/lib/$1.a: $(call objects,$(SRC_$1)) $2 $(BUILD)/lib/$1.list $(STAMP)
 	@mkdir -p $$(@D)
 	@rm -f $$@
 	$(Q)$(AR) rcs $$@ $$(filter %.o,$$^)

@@ -148,6 +148,23 @@ static void utf8_is_strict(void **state)
     assert_false(utf8("\x80"));
 }
 
+/* Long texts are looked at in words: every byte in every place counts all the same. */
+static void utf8_sees_every_byte(void **state)
+{
+    (void)state;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        bool good = (byte >= 0x20 && byte < 0x7f) || byte == '\t' || byte == '\n';
+        for (size_t place = 0; place < 27; place++) {
+            char text[27];
+            memset(text, place % 2 == 0 ? ' ' : '~', sizeof(text));
+            text[place] = (char)byte;
+            assert_int_equal(text_is_utf8(text, sizeof(text)), good);
+        }
+    }
+    assert_true(utf8("seven b\xc3\xa4 and then more of it"));
+    assert_false(utf8("seven b\xc3 and then more of it"));
+}
+
 static void unsigned_numbers(void **state)
 {
     (void)state;
@@ -218,6 +235,7 @@ int main(void)
         cmocka_unit_test(order_is_total),
         cmocka_unit_test(names),
         cmocka_unit_test(utf8_is_strict),
+        cmocka_unit_test(utf8_sees_every_byte),
         cmocka_unit_test(unsigned_numbers),
         cmocka_unit_test(signed_numbers),
         cmocka_unit_test(closest_word),

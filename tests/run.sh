@@ -1,0 +1,262 @@
+#!/bin/bash
+# run.sh: runs tests, counts them, and ends in the line `N passed, N failed, N skipped`.
+#
+#   tests/run.sh programs PROGRAM...   cmocka programs: every test in them counts
+#   tests/run.sh fuzz PROGRAM...       fuzz targets for FUZZ_SECONDS or FUZZ_RUNS each
+#   tests/run.sh sim FLEETS            random small fleets from seeds
+#   tests/run.sh e2e [FILE...]         scripts of tests/e2e, fault, sim and lint
+#   tests/run.sh test | test-all       everything, as `make test` and `make test-all`
+#
+# A test that exits with 77 and prints `skipped: why` is counted apart; anything else but 0 is a
+# failure. Output of a failed test is shown, of a passed one only with V=1. Environment:
+# KEEPSTEP_BUILD (build folder), MAKE, JOBS, TEST_TIMEOUT (seconds for one program).
+set -u
+cd "$(dirname "$0")/.." || exit 2
+
+KEEPSTEP_BUILD=$(realpath -m "${KEEPSTEP_BUILD:-build}")
+export KEEPSTEP_BUILD
+# What make put into the environment for itself must not reach the makes that we start.
+unset MAKEFLAGS MFLAGS MAKELEVEL
+MAKE=${MAKE:-make}
+JOBS=${JOBS:-2}
+TEST_TIMEOUT=${TEST_TIMEOUT:-300}
+export KEEPSTEP_SOURCE=$PWD
+
+passed=0
+failed=0
+skipped=0
+failures=()
+work=$(mktemp -d "${TMPDIR:-/tmp}/keepstep-test.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+pass() {
+    passed=$((passed + 1))
+}
+
+fail() {
+    failed=$((failed + 1))
+    failures+=("$1")
+}
+
+skip() {
+    skipped=$((skipped + 1))
+    printf 'skipped %s: %s\n' "$1" "$2"
+}
+
+# run NAME SECONDS COMMAND...: runs a command into $work/out; its status in $status.
+run() {
+    local seconds=$2
+    shift 2
+    local start=$SECONDS
+    timeout --kill-after=10 "$seconds" "$@" >"$work/out" 2>&1 </dev/null
+    status=$?
+    took=$((SECONDS - start))
+    if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
+        printf 'ended after %s seconds (limit %s)\n' "$took" "$seconds" >>"$work/out"
+    fi
+}
+
+show_output() {
+    sed 's/^/    /' "$work/out" | tail -n "${1:-60}"
+}
+
+# One command that is one test.
+single() {
+    local name=$1 seconds=$2
+    shift 2
+    run "$name" "$seconds" "$@"
+    if [ "$status" -eq 0 ]; then
+        pass
+        printf 'ok      %s (%ss)\n' "$name" "$took"
+        if [ -n "${V:-}" ] || [ -n "${SHOW:-}" ]; then
+            show_output 400
+        fi
+    elif [ "$status" -eq 77 ]; then
+        skip "$name" "$(sed -n 's/.*skipped: //p' "$work/out" | head -n 1)"
+    else
+        fail "$name"
+        printf 'FAILED  %s (status %s, %ss)\n' "$name" "$status" "$took"
+        show_output 60
+    fi
+}
+
+# A cmocka program: counts each of its tests by their TAP lines. A program that ends in any other
+# way than its tests say (a crash, a sanitizer's report) is a failure of its own.
+program() {
+    local file=$1
+    local name=${file##*/tests/}
+    if [ ! -x "$file" ]; then
+        fail "$name"
+        printf 'FAILED  %s: not built\n' "$name"
+        return
+    fi
+    CMOCKA_MESSAGE_OUTPUT=TAP run "$name" "$TEST_TIMEOUT" "$file"
+    if [ "$status" -eq 77 ]; then
+        skip "$name" "$(sed -n 's/.*skipped: //p' "$work/out" | head -n 1)"
+        return
+    fi
+    local good bad left
+    # Debian 12's cmocka writes a skipped test as `not ok 3 # SKIP name`.
+    left=$(grep -cE '^[[:space:]]*(not )?ok [0-9]+ .*# SKIP' "$work/out")
+    good=$(grep -E '^[[:space:]]*ok [0-9]+' "$work/out" | grep -cv '# SKIP')
+    bad=$(grep -E '^[[:space:]]*not ok [0-9]+' "$work/out" | grep -cv '# SKIP')
+    passed=$((passed + good))
+    skipped=$((skipped + left))
+    if [ "$left" -gt 0 ]; then
+        grep -E 'skipped: |# SKIP' "$work/out" | sed "s|^|skipped $name: |"
+    fi
+    if [ "$status" -eq 0 ] && [ "$bad" -eq 0 ] && [ $((good + left)) -gt 0 ]; then
+        printf 'ok      %s (%s tests, %ss)\n' "$name" "$good" "$took"
+        return
+    fi
+    failed=$((failed + (bad > 0 ? bad : 1)))
+    failures+=("$name")
+    printf 'FAILED  %s (status %s)\n' "$name" "$status"
+    show_output 80
+}
+
+programs() {
+    local file
+    for file in "$@"; do
+        program "$file"
+    done
+}
+
+fuzz() {
+    local file seconds=${FUZZ_SECONDS:-10}
+    for file in "$@"; do
+        single "fuzz ${file##*/}" $((seconds + 120)) "$file" \
+            "${FUZZ_SEED:-1}" "${FUZZ_RUNS:-0}" "$seconds"
+    done
+}
+
+# sim NAME ARGUMENT...: the simulator prints what struck and what was judged.
+sim() {
+    local name=$1
+    shift
+    if [ -x "$KEEPSTEP_BUILD/keepstep-sim" ]; then
+        SHOW=1 single "sim, $name" 900 "$KEEPSTEP_BUILD/keepstep-sim" "$@"
+    else
+        fail "sim, $name"
+        printf 'FAILED  sim: keepstep-sim is not built\n'
+    fi
+}
+
+# Scripts: *_test.sh and *_test.py; other files beside them are their helpers.
+e2e() {
+    local file
+    local -a files=("$@")
+    if [ ${#files[@]} -eq 0 ]; then
+        files=(tests/e2e/*_test.sh tests/e2e/*_test.py tests/fault/*_test.sh tests/fault/*_test.py
+            tests/sim/*_test.sh tests/sim/*_test.py tests/lint/*_test.sh)
+    fi
+    for file in "${files[@]}"; do
+        case $file in
+        *.py) [ -f "$file" ] && single "$file" "$TEST_TIMEOUT" python3 "$file" ;;
+        *.sh) [ -f "$file" ] && single "$file" "$TEST_TIMEOUT" bash "$file" ;;
+        esac
+    done
+}
+
+# One make command as one test.
+make_step() {
+    local name=$1
+    shift
+    SHOW='' single "$name" 1200 "$MAKE" --no-print-directory -j"$JOBS" "$@"
+    [ "$status" -eq 0 ]
+}
+
+# The test programs of one kind in a build folder.
+list() {
+    "$MAKE" --no-print-directory -s "BUILD=$1" "list-$2" | grep .
+}
+
+# variant FOLDER CC SAN WHAT...: builds and runs the parts in a build folder of its own.
+variant() {
+    local folder=$1 cc=$2 san=$3
+    shift 3
+    local -a flags=("BUILD=$folder" "CC=$cc" "SAN=$san" "WERROR=1")
+    local label="$cc${san:+ $san}" part
+    local outer=$KEEPSTEP_BUILD
+    if ! make_step "build: $label" "${flags[@]}" all tests; then
+        return
+    fi
+    KEEPSTEP_BUILD=$folder
+    local -a files
+    for part in "$@"; do
+        case $part in
+        unit)
+            mapfile -t files < <(list "$folder" unit)
+            programs "${files[@]}"
+            ;;
+        unit-threads)
+            mapfile -t files < <(list "$folder" unit |
+                grep -E '/unit/(base|db|io|api|agent_io|rank)/')
+            programs "${files[@]}"
+            ;;
+        scenario)
+            mapfile -t files < <(list "$folder" scenario)
+            programs "${files[@]}"
+            ;;
+        sim-*) sim "${part#sim-} fleets" --fleets "${part#sim-}" ;;
+        # Too few for every fault to strike.
+        seeds-*) sim "seeds 1 to ${part#seeds-}" --seeds "1..${part#seeds-}" ;;
+        kill-*) sim "killed at every record, seed ${part#kill-}" --kill-every-record "${part#kill-}" ;;
+        fuzz-*)
+            mapfile -t files < <(list "$folder" fuzz)
+            FUZZ_SECONDS=${part#fuzz-} fuzz "${files[@]}"
+            ;;
+        e2e) e2e ;;
+        esac
+    done
+    KEEPSTEP_BUILD=$outer
+}
+
+# Sanitizers: fail loudly, and leave memory alone that the process ends with anyway.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
+
+summary() {
+    local name
+    if [ ${#failures[@]} -gt 0 ]; then
+        printf '\nfailed:\n'
+        for name in "${failures[@]}"; do
+            printf '    %s\n' "$name"
+        done
+    fi
+    printf '%s passed, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"
+    [ "$failed" -eq 0 ]
+}
+
+mode=${1:-}
+[ $# -gt 0 ] && shift
+root=$KEEPSTEP_BUILD
+case $mode in
+programs) programs "$@" ;;
+fuzz) fuzz "$@" ;;
+sim) sim "${1:-200} fleets" --fleets "${1:-200}" ;;
+e2e) e2e "$@" ;;
+test)
+    make_step "lint" "BUILD=$root" lint
+    variant "$root" gcc "" unit scenario sim-200 kill-1 fuzz-3 e2e
+    variant "$root/clang-asan" clang address,undefined unit scenario seeds-20 fuzz-3
+    ;;
+test-all)
+    export KEEPSTEP_TEST_ALL=1
+    TEST_TIMEOUT=1800
+    make_step "lint" "BUILD=$root" lint
+    variant "$root" gcc "" unit scenario sim-2000 kill-1 kill-2 kill-3 fuzz-60 e2e
+    variant "$root/clang" clang "" unit scenario sim-200 e2e
+    variant "$root/gcc-asan" gcc address,undefined unit scenario sim-200 e2e
+    variant "$root/clang-asan" clang address,undefined unit scenario sim-200 fuzz-60 e2e
+    variant "$root/gcc-tsan" gcc thread unit-threads e2e
+    variant "$root/clang-tsan" clang thread unit-threads
+    ;;
+*)
+    sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
+summary
