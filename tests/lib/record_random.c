@@ -17,9 +17,21 @@ static uint64_t random_width(struct prng *prng)
 
 static void random_text(struct prng *prng, char *target, uint32_t size)
 {
-    static const char *const pieces[] = {"a",        "gpu-0412", "\"",   "\\",  "\n", "\t",
-                                         "\x01",     "ä",        "\xc3", "\xff", "\xee\xbe\x80",
-                                         "\xf0\x9f\x94\xa5", "\xed\xa0\x80", "%s", "'"};
+    static const char *const pieces[] = {"a",
+                                         "gpu-0412",
+                                         "\"",
+                                         "\\",
+                                         "\n",
+                                         "\t",
+                                         "\x01",
+                                         "ä",
+                                         "\xc3",
+                                         "\xff",
+                                         "\xee\xbe\x80",
+                                         "\xf0\x9f\x94\xa5",
+                                         "\xed\xa0\x80",
+                                         "%s",
+                                         "'"};
     uint32_t used = 0;
     uint32_t wanted = (uint32_t)prng_below(prng, size);
     while (used < wanted) {
@@ -410,8 +422,7 @@ static void break_job(struct record_random *world, struct random_job *job)
     uint32_t recovery = world->recovery_next;
     world->incident_next++;
     world->recovery_next++;
-    struct record *opened =
-        say_job(world, RECORD_incident_opened_kind, "IncidentOpened", job->job);
+    struct record *opened = say_job(world, RECORD_incident_opened_kind, "IncidentOpened", job->job);
     opened->u.incident_opened.incident = incident;
     opened->u.incident_opened.job = job->job;
     opened->u.incident_opened.attempt = job->attempt;
@@ -444,9 +455,8 @@ static void save_job(struct record_random *world, struct random_job *job)
     static const uint8_t states[] = {CKPT_WRITING, CKPT_COMPLETE, CKPT_VERIFIED};
     job->step += 1 + prng_below(&world->prng, 100);
     for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
-        struct record *record =
-            say_job(world, RECORD_checkpoint_moved_kind, i == 1 ? "CheckpointComplete" : NULL,
-                    job->job);
+        struct record *record = say_job(world, RECORD_checkpoint_moved_kind,
+                                        i == 1 ? "CheckpointComplete" : NULL, job->job);
         struct record_checkpoint_moved *u = &record->u.checkpoint_moved;
         u->job = job->job;
         u->attempt = job->attempt;
@@ -572,8 +582,7 @@ void record_random_next(struct record_random *world, struct record *ret_record)
     world->taken++;
 }
 
-uint32_t record_random_images(struct record_random *world, struct record *ret_records,
-                              uint32_t max)
+uint32_t record_random_images(struct record_random *world, struct record *ret_records, uint32_t max)
 {
     CHECK(max >= 1);
     uint32_t count = 0;
