@@ -1,0 +1,54 @@
+/* child.h: short-lived child processes with a deadline, and what they print.
+ *
+ * Everything that may hang on somebody else's file system runs in one of these. At the deadline the
+ * child is killed and reported as timed out at once, without waiting: a process in D state may stay
+ * for ever, and its small object with it. */
+#ifndef KEEPSTEP_AGENT_CHILD_H
+#define KEEPSTEP_AGENT_CHILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "proto/base/err.h"
+
+enum { CHILD_OUTPUT_MAX = 2 << 20, CHILDREN_MAX = 32 };
+
+struct child;
+
+/* All children of a loop; zero it before use. */
+struct child_set {
+    struct child *first;
+    uint32_t count;
+};
+
+struct child_result {
+    bool timed_out;
+    int64_t exit_status;
+    int signal;         /* 0: it exited */
+    const char *output; /* NUL-terminated; borrowed for the call */
+    size_t output_size;
+    bool output_cut; /* more than asked for came */
+};
+typedef void child_done(void *context, const struct child_result *result);
+
+struct child_options {
+    const char *const *argv; /* NULL-terminated; argv[0] is the program's path */
+    int capture;             /* descriptor that is captured: 1 or 2; the other one: 1 is /dev/null,
+                                2 is ours */
+    size_t output_max;
+    uint64_t deadline_ms;
+    bool survives;    /* not killed at the deadline or the end of the agent */
+    child_done *done; /* called once, never from within child_start */
+    void *context;
+};
+
+/* -errno when it could not be started (then done is not called); -EAGAIN past CHILDREN_MAX. */
+MUST_CHECK int child_start(uv_loop_t *loop, struct child_set *set,
+                           const struct child_options *options);
+
+/* Forgets all: no done will be called; those that do not survive are killed. */
+void children_close(struct child_set *set);
+
+#endif

@@ -1,0 +1,220 @@
+/* helper.c: both ends of the helper. The child touches nothing before it has become the user. */
+#include "agent/io/helper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/mem.h"
+#include "proto/base/text.h"
+
+enum { GROUPS_TEXT_SIZE = 4096, GROUPS_MAX = 256, HELPER_ARGUMENTS = 9, COPY_SIZE = 65536 };
+
+/* ---- the agent's end ----------------------------------------------------------------------------- */
+
+int helper_start(uv_loop_t *loop, struct child_set *set, const struct helper_task *task,
+                 uint64_t deadline_ms, child_done *done, void *context)
+{
+    char program[4096];
+    size_t size = sizeof(program) - 1;
+    const int r = uv_exepath(program, &size);
+    if (r != 0) {
+        return r;
+    }
+    program[size] = '\0';
+    char uid[16];
+    char gid[16];
+    char number[24];
+    char number2[16];
+    char groups[GROUPS_TEXT_SIZE] = "-";
+    size_t used = 0;
+    (void)text_format(uid, sizeof(uid), "%u", task->uid);
+    (void)text_format(gid, sizeof(gid), "%u", task->gid);
+    (void)text_format(number, sizeof(number), "%llu", (unsigned long long)task->number);
+    (void)text_format(number2, sizeof(number2), "%u", task->number2);
+    for (uint32_t i = 0; i < task->group_count && used + 12 < sizeof(groups); i++) {
+        (void)text_format(groups + used, sizeof(groups) - used, "%s%u", i > 0 ? "," : "",
+                          task->groups[i]);
+        used = strlen(groups);
+    }
+    const char *const argv[] = {program, HELPER_WORD, task->verb, uid,     gid,
+                                groups,  task->path,  number,     number2, NULL};
+    const struct child_options options = {.argv = argv,
+                                          .capture = 1,
+                                          .output_max = CHILD_OUTPUT_MAX,
+                                          .deadline_ms = deadline_ms,
+                                          .done = done,
+                                          .context = context};
+    return child_start(loop, set, &options);
+}
+
+/* ---- the child's end -------------------------------------------------------------------------------- */
+
+static int complain(const char *what, int code)
+{
+    (void)printf("%s: %s\n", what, strerror(code));
+    (void)fflush(stdout); /* the exit status says the rest */
+    return code > 0 && code < 128 ? code : EIO;
+}
+
+/* "4,24,27" */
+static int parse_groups(const char *text, gid_t groups[GROUPS_MAX], size_t *ret_count)
+{
+    size_t count = 0;
+    while (*text != '\0' && *text != '-') {
+        char one[16];
+        uint64_t value = 0;
+        const size_t length = strcspn(text, ",");
+        (void)text_copy(one, length + 1 < sizeof(one) ? length + 1 : sizeof(one), text);
+        if (count == GROUPS_MAX || text_to_u64(one, UINT32_MAX, &value) != 0) {
+            return -EINVAL;
+        }
+        groups[count++] = (gid_t)value;
+        text += length + (text[length] == ',');
+    }
+    *ret_count = count;
+    return 0;
+}
+
+static int become(const char *uid_text, const char *gid_text, const char *groups_text)
+{
+    uint64_t uid = 0;
+    uint64_t gid = 0;
+    gid_t groups[GROUPS_MAX];
+    size_t count = 0;
+    if (text_to_u64(uid_text, UINT32_MAX, &uid) != 0 ||
+        text_to_u64(gid_text, UINT32_MAX, &gid) != 0 ||
+        parse_groups(groups_text, groups, &count) != 0) {
+        return -EINVAL;
+    }
+    if (geteuid() != 0) {
+        return uid == geteuid() ? 0 : -EPERM;
+    }
+    if (setgroups(count, groups) != 0 || setgid((gid_t)gid) != 0 || setuid((uid_t)uid) != 0) {
+        return -errno;
+    }
+    return geteuid() == uid && getegid() == gid ? 0 : -EPERM;
+}
+
+static int copy_out(int fd, uint64_t offset, uint64_t size)
+{
+    static const char what[] = "standard output";
+    uint8_t *bytes = mem_alloc(COPY_SIZE, 1);
+    int result = 0;
+    while (size > 0 && result == 0) {
+        const size_t want = size < COPY_SIZE ? (size_t)size : COPY_SIZE;
+        const ssize_t got = pread(fd, bytes, want, (off_t)offset);
+        if (got <= 0) {
+            result = got < 0 ? complain("read", errno) : 0;
+            break;
+        }
+        for (ssize_t done = 0; done < got && result == 0;) {
+            const ssize_t put = write(STDOUT_FILENO, bytes + done, (size_t)(got - done));
+            result = put < 0 ? complain(what, errno) : 0;
+            done += put > 0 ? put : 0;
+        }
+        offset += (uint64_t)got;
+        size -= (uint64_t)got;
+    }
+    mem_free(bytes);
+    return result;
+}
+
+static int read_file(const char *path, uint64_t max, bool tail)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        return complain(path, errno);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return complain(path, EINVAL);
+    }
+    const uint64_t size = (uint64_t)status.st_size;
+    if (size > max && !tail) {
+        return complain(path, EFBIG);
+    }
+    const uint64_t begin = size > max ? size - max : 0;
+    const int result = copy_out(fd, begin, size - begin);
+    (void)close(fd); /* opened for reading */
+    return result;
+}
+
+/* One byte of the first plain file: that the storage is there, not that the checkpoint is whole. */
+static int read_one_byte(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return complain(path, errno);
+    }
+    int result = 1;
+    int code = ENODATA;
+    struct dirent *entry = readdir(folder);
+    for (; entry != NULL && result != 0; entry = readdir(folder)) {
+        const int fd =
+            openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        struct stat status;
+        char byte;
+        if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+            const ssize_t got = read(fd, &byte, 1);
+            result = got == 1 ? 0 : 1;
+            code = got < 0 ? errno : code;
+        }
+        if (fd >= 0) {
+            (void)close(fd); /* opened for reading */
+        }
+    }
+    (void)closedir(folder); /* opened for reading */
+    return result == 0 ? 0 : complain(path, code);
+}
+
+static int check_storage(const char *path, uint64_t step, uint64_t attempt)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return complain(path, errno);
+    }
+    errno = 0;
+    (void)readdir(folder); /* an empty folder is fine */
+    const int code = errno;
+    (void)closedir(folder); /* opened for reading */
+    if (code != 0) {
+        return complain(path, code);
+    }
+    if (step == 0) {
+        return 0;
+    }
+    char checkpoint[4096];
+    if (!text_format(checkpoint, sizeof(checkpoint), "%s/step-%llu.a-%llu", path,
+                     (unsigned long long)step, (unsigned long long)attempt)) {
+        return complain(path, ENAMETOOLONG);
+    }
+    return read_one_byte(checkpoint);
+}
+
+/* helper VERB UID GID GROUPS PATH NUMBER NUMBER2 */
+int helper_main(int argc, char **argv)
+{
+    uint64_t number = 0;
+    uint64_t number2 = 0;
+    if (argc != HELPER_ARGUMENTS || text_to_u64(argv[7], UINT64_MAX, &number) != 0 ||
+        text_to_u64(argv[8], UINT32_MAX, &number2) != 0) {
+        return complain("helper", EINVAL);
+    }
+    const int r = become(argv[3], argv[4], argv[5]);
+    if (r != 0) {
+        return complain("the job's user", -r);
+    }
+    if (text_equal(argv[2], "read") || text_equal(argv[2], "tail")) {
+        return read_file(argv[6], number, text_equal(argv[2], "tail"));
+    }
+    if (text_equal(argv[2], "check")) {
+        return check_storage(argv[6], number, number2);
+    }
+    return complain(argv[2], EINVAL);
+}
