@@ -1,0 +1,271 @@
+/* sim.h: the world in virtual time: one controller, a fleet of agents, their ranks, the network
+ * between them, disks, an operator and all that goes wrong. Pure and deterministic: a seed is a
+ * whole history.
+ *
+ * It drives the shipping decision code (controller/core, agent/core) and re-implements none of it:
+ * what is modelled is only what lies outside of them. Judges with knowledge of everything look at
+ * each step; when one of them objects, the run ends at once and says what it saw.
+ *
+ *     struct sim_options options;
+ *     sim_options_draw(&options, seed);
+ *     struct sim *sim = sim_create(&options);
+ *     int result = sim_run(sim);            SIM_GOOD, SIM_LIVENESS or SIM_SAFETY
+ *     puts(sim_result_text(sim));
+ *     sim_free(sim);
+ */
+#ifndef KEEPSTEP_SIM_SIM_H
+#define KEEPSTEP_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/err.h"
+
+/* Exit codes of keepstep-sim. */
+enum sim_result { SIM_GOOD = 0, SIM_CRASH = 3, SIM_LIVENESS = 4, SIM_SAFETY = 5 };
+
+/* What can go wrong. The word is what statistics and --only call it. */
+#define SIM_FAULTS(X)                                                                              \
+    X(HOST_DEATH, "host-death")           /* silent: no packet leaves it any more */               \
+    X(HOST_REBOOT, "host-reboot")         /* all processes gone, back after minutes */             \
+    X(HOST_WIPED, "host-wiped")           /* the same, and the agent's journal is lost */          \
+    X(HOST_FREEZE, "host-freeze")         /* agent and ranks stand still, the kernel answers */    \
+    X(AGENT_KILL, "agent-kill")           /* ranks go on; back within seconds or minutes */        \
+    X(AGENT_CRASH, "agent-crash")         /* at a commit: before it, after it, amid its actions */ \
+    X(AGENT_STOP, "agent-stop")           /* SIGSTOP of the agent alone */                         \
+    X(AGENT_GOODBYE, "agent-goodbye")     /* stopped on purpose, for an upgrade */                 \
+    X(NODE_KILL, "node-kill")             /* agent, shims and ranks at once, the host lives */     \
+    X(RANK_SIGNAL, "rank-signal")         /* one rank ends by a signal */                          \
+    X(RANK_EXIT, "rank-exit")             /* one rank ends with 1, 16, 17, 75 or 93 */             \
+    X(RANK_HANG, "rank-hang")             /* one rank stands still, the others wait */             \
+    X(RANK_STUBBORN, "rank-stubborn")     /* ranks of a node ignore TERM */                        \
+    X(RANK_UNKILLABLE, "rank-unkillable") /* … and KILL, until the host reboots */               \
+    X(SHIM_KILL, "shim-kill")             /* the ranks' parent dies, they do not */                \
+    X(LAUNCH_FAIL, "launch-fail")         /* a node cannot start processes */                      \
+    X(BAD_SPARE, "bad-spare")             /* a node's quick check fails */                         \
+    X(PORT_TAKEN, "port-taken")           /* the rendezvous port is in use */                      \
+    X(LINK_RESET, "link-reset")                                                                    \
+    X(LINK_SLOW, "link-slow")          /* hundreds of ms for a while */                            \
+    X(CUT_BOTH, "cut-both")            /* a node's path to the controller, both directions */      \
+    X(CUT_UP, "cut-up")                /* node to controller only */                               \
+    X(CUT_DOWN, "cut-down")            /* controller to node only */                               \
+    X(CUT_GROUP, "cut-group")          /* a rack, leaf or feed from all others */                  \
+    X(RACK_DEATH, "rack-death")        /* all hosts of a rack, leaf or feed */                     \
+    X(REPEAT, "repeat")                /* a message arrives twice */                               \
+    X(REORDER, "reorder")              /* a message overtakes another one */                       \
+    X(FALSE_ALARM, "false-alarm")      /* a node's own checks fail for a while */                  \
+    X(FATAL_SIGNAL, "fatal-signal")    /* a probe reports a fatal fault */                         \
+    X(TORN_SAVE, "torn-save")          /* the newest checkpoint cannot be loaded */                \
+    X(CTL_BEFORE, "controller-before") /* controller dies before a commit */                       \
+    X(CTL_AFTER, "controller-after")   /* after it, before its actions */                          \
+    X(CTL_MID, "controller-mid")       /* amid its actions */                                      \
+    X(CTL_STALL, "controller-stall")   /* stands still for 40 s */                                 \
+    X(DISK_FAIL, "disk-fail")          /* commits fail for a while */                              \
+    X(DISK_SLOW, "disk-slow")                                                                      \
+    X(WALL_BACK, "wall-back")       /* the controller's wall clock: 700 s back */                  \
+    X(WALL_FORWARD, "wall-forward") /* … a day forward */                                        \
+    X(STALE_HELLO, "stale-hello")   /* an agent of an older life says hello late */
+
+enum sim_fault {
+#define X(upper, word) SIM_##upper,
+    SIM_FAULTS(X)
+#undef X
+};
+enum {
+#define X(upper, word) +1
+    SIM_FAULT_COUNT = 0 SIM_FAULTS(X)
+#undef X
+};
+extern const char *const sim_fault_words[];
+
+/* What the operator does at random. */
+#define SIM_VERBS(X)                                                                               \
+    X(SUBMIT, "submit")                                                                            \
+    X(CANCEL, "cancel")                                                                            \
+    X(HOLD, "hold")                                                                                \
+    X(RELEASE, "release")                                                                          \
+    X(SAVE, "checkpoint")                                                                          \
+    X(RESTART, "restart")                                                                          \
+    X(DRAIN, "drain")                                                                              \
+    X(UNDRAIN, "undrain")                                                                          \
+    X(CORDON, "cordon")                                                                            \
+    X(UNCORDON, "uncordon")                                                                        \
+    X(PAUSE, "pause")                                                                              \
+    X(RESUME, "resume")
+
+enum sim_verb {
+#define X(upper, word) SIM_DO_##upper,
+    SIM_VERBS(X)
+#undef X
+};
+enum {
+#define X(upper, word) +1
+    SIM_VERB_COUNT = 0 SIM_VERBS(X)
+#undef X
+};
+extern const char *const sim_verb_words[];
+
+/* What is judged: domain.md's promises, each with its name in the statistics. */
+#define SIM_JUDGES(X)                                                                              \
+    X(BIJECTION, "layout-bijection") /* slots and nodes of a job match one to one */               \
+    X(OLD_ATTEMPT, "no-old-attempt") /* no rank of an old attempt where a new one runs */          \
+    X(ONCE, "rank-once")             /* no rank of an attempt starts twice */                      \
+    X(MARKED, "marked-untouched")    /* a marked or lost node is given nothing new */              \
+    X(DURABLE, "record-before-act")  /* no effect without its durable record */                    \
+    X(ORDERED, "stop-by-order")      /* ranks are ended only when a record says so */              \
+    X(TABLE, "transitions")        /* every move starts where the last one ended, and is legal */  \
+    X(OWNER, "mark-owner")         /* nobody's mark is removed by another */                       \
+    X(SPARES, "spares-conserved")  /* every node is in one place */                                \
+    X(CHOSEN, "checkpoint-chosen") /* what is restored is complete, and really is there */         \
+    X(KEPT, "checkpoint-kept")     /* what was committed is never lost or passed over */           \
+    X(BUDGET, "budgets")           /* count up, and back to 0 only with progress */                \
+    X(TIME, "seconds")             /* every ms has one kind and they sum up */                     \
+    X(SWAP, "swap-rule")           /* only the slots of nodes that leave change */                 \
+    X(REPLAY, "replay")            /* records fold to the state that wrote them */                 \
+    X(SNAPSHOT, "snapshot")        /* images fold to the same state */                             \
+    X(AGENT_REPLAY, "agent-replay")                                                                \
+    X(INVARIANT, "invariants") /* core_check, agent_core_check */                                  \
+    X(LIVE, "liveness")        /* healed, with enough nodes: every job ends or says why not */
+
+enum sim_judge {
+#define X(upper, word) SIM_JUDGE_##upper,
+    SIM_JUDGES(X)
+#undef X
+};
+enum {
+#define X(upper, word) +1
+    SIM_JUDGE_COUNT = 0 SIM_JUDGES(X)
+#undef X
+};
+extern const char *const sim_judge_words[];
+
+/* Mistakes that tests build into the world, one to trip each judge. */
+enum sim_mutation {
+    SIM_NO_MUTATION,
+    SIM_START_TWICE,  /* a shim starts its ranks twice -> rank-once */
+    SIM_KEEP_OLD,     /* a stop proves empty what still runs -> no-old-attempt */
+    SIM_ACT_EARLY,    /* actions do not wait for their commit -> record-before-act */
+    SIM_STOP_UNASKED, /* an agent's kernel ends ranks by "orders" nobody gave -> stop-by-order */
+    SIM_LOSE_SHARD,   /* storage loses a committed shard -> checkpoint-chosen */
+    SIM_LOSE_RECORD,  /* the journal forgets a record -> replay */
+    SIM_LOSE_AGENT_RECORD, /* an agent's journal does -> agent-replay */
+    SIM_EDIT_SNAPSHOT,     /* an image is changed -> snapshot */
+    SIM_DEAF,              /* after the healing no agent reaches the controller -> liveness */
+    SIM_EDIT_MARK,         /* what the judges read: the mark of a node given a slot -> marked */
+    SIM_EDIT_MOVE,         /* … the state that a move starts from -> transitions */
+    SIM_EDIT_OWNER,        /* … who cleared a mark -> mark-owner */
+    SIM_EDIT_BUDGET,       /* … a budget that goes down -> budgets */
+    SIM_EDIT_TIME,         /* … a gap in the seconds -> seconds */
+    SIM_EDIT_RESTORE,      /* … an older checkpoint is taken -> checkpoint-kept */
+    SIM_EDIT_SLOT,         /* … a slot changes whose node did not leave -> swap-rule */
+    SIM_EDIT_LAYOUT,       /* … one node in two slots -> layout-bijection */
+    SIM_EDIT_SPARE,        /* … a node that nobody counts -> spares-conserved */
+    SIM_BREAK_CORE,        /* the core's memory is changed behind its back -> invariants: aborts */
+};
+enum { SIM_MUTATION_COUNT = SIM_BREAK_CORE + 1 };
+/* The judge that a mutation must trip. */
+enum sim_judge sim_mutation_judge(enum sim_mutation mutation);
+
+enum { SIM_HOSTS_MAX = 512, SIM_JOBS_MAX = 12, SIM_TRACE_LINES = 200 };
+
+struct sim_job_options {
+    uint32_t slots;
+    uint32_t ranks_per_node;
+    uint32_t steps; /* of the whole run */
+    uint32_t step_ms;
+    uint32_t save_every; /* steps between the program's own saves */
+    uint32_t save_ms;
+    uint32_t init_ms;
+    uint32_t load_ms;
+    uint32_t followers_ms; /* after a peer's death a rank ends with 1; 0: it hangs */
+    uint32_t retries_user;
+    uint32_t retries_unknown;
+};
+
+struct sim_options {
+    uint64_t seed;
+    uint32_t hosts;
+    uint32_t hosts_per_rack;
+    uint32_t racks_per_leaf;
+    uint32_t jobs;
+    struct sim_job_options job[SIM_JOBS_MAX];
+    uint64_t chaos_ms;    /* how long faults strike */
+    uint64_t healed_ms;   /* how long everything may take after that */
+    uint32_t delay_ms[2]; /* network, least and most */
+    uint32_t commit_ms[2];
+    uint32_t fault_gap_ms; /* mean time between faults; a tenth while a recovery runs */
+    uint32_t operator_gap_ms;
+    uint32_t weight[SIM_FAULT_COUNT]; /* 0: never */
+    uint32_t verb_weight[SIM_VERB_COUNT];
+    uint32_t start_grace_ms; /* of the controller */
+    enum sim_mutation mutation;
+    bool check_all; /* core_check after every step, not only those that wrote */
+    /* Where trace lines go, oldest first; NULL: only the last are kept. */
+    void (*line)(void *context, const char *line);
+    void *line_context;
+};
+
+/* Everything about a run from its seed: sizes, probabilities, and which classes are off. */
+void sim_options_draw(struct sim_options *ret_options, uint64_t seed);
+
+struct sim_stats {
+    uint64_t struck[SIM_FAULT_COUNT];
+    uint64_t asked[SIM_VERB_COUNT];
+    uint64_t judged[SIM_JUDGE_COUNT];
+    uint64_t events;
+    uint64_t records;
+    uint64_t agent_records;
+    uint64_t messages;
+    uint64_t restarts; /* of the controller */
+    uint64_t recoveries;
+    uint64_t virtual_ms;
+    uint64_t succeeded;
+    uint64_t failed;
+    uint64_t cancelled;
+    uint64_t held;
+};
+
+struct sim;
+struct sim *sim_create(const struct sim_options *options);
+struct sim *sim_free(struct sim *sim);
+
+/* The whole history: chaos, healing, end. */
+enum sim_result sim_run(struct sim *sim);
+
+const struct sim_stats *sim_stats_of(const struct sim *sim);
+/* "" when good; else which judge, what it saw. */
+const char *sim_result_text(const struct sim *sim);
+enum sim_judge sim_result_judge(const struct sim *sim);
+/* The last lines of the trace, oldest first; NULL past the end. */
+const char *sim_trace_line(const struct sim *sim, uint32_t index);
+
+/* ---- killed at every record (kill.c) ------------------------------------------------------ */
+
+/* One scenario without chance: a job loses a node, then a rank, then a node by drain, and ends.
+ * It is run once unhurt; then for each n, and each process that writes records, it is run with
+ * that process killed before its n-th record is durable and once more after it, before any of its
+ * actions. Every run must come to the same end, with the same processes started per rank and
+ * attempt.  Returns the result of the first run that differs. */
+struct sim_kill_report {
+    uint32_t controller_records;
+    uint32_t agent_records; /* of all agents together */
+    uint32_t runs;
+    char text[512]; /* what differed, "" when nothing did */
+};
+enum sim_result sim_kill_every_record(uint64_t seed, struct sim_kill_report *ret_report,
+                                      void (*line)(void *context, const char *line),
+                                      void *line_context);
+/* One of those runs alone, with its trace: host UINT32_MAX is the controller, record 0 the unhurt
+ * one. ret_text gets its summary. */
+enum sim_result sim_kill_one(uint64_t seed, uint32_t host, uint32_t record, bool after,
+                             char ret_text[256], void (*line)(void *context, const char *line),
+                             void *line_context);
+
+/* ---- an older store (old_store.c) --------------------------------------------------------- */
+
+/* A job runs; the controller dies and comes back on the first keep_ppm of its records (0: on an
+ * empty store). For a quarter of an hour after that every rank must live and steps must be made. */
+enum sim_result sim_old_store(uint64_t seed, uint32_t keep_ppm, char ret_text[256],
+                              void (*line)(void *context, const char *line), void *line_context);
+
+#endif

@@ -1,0 +1,301 @@
+/* sim_main.c: keepstep-sim, the simulator's command line.
+ *
+ *     keepstep-sim --seed S                one history; prints first how to repeat it
+ *     keepstep-sim --seeds A..B            one after the other, then what struck and what was
+ * judged keepstep-sim --fleets N              seeds 1..N; a fault that never struck or a judge that
+ * was never asked in all of them is a failure too keepstep-sim --kill-every-record S   one
+ * scenario, each process killed at each of its records
+ *
+ *     keepstep-sim --old-store S --keep PPM   a controller comes back on the first part of its store
+ *
+ * Exit codes: 0 good, 2 usage, 3 a process crashed (an assertion), 4 liveness, 5 safety. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "controller/sim/sim.h"
+#include "proto/base/text.h"
+
+enum { EXIT_USAGE = 2, TRACE_SHOWN = 60 };
+
+struct arguments {
+    uint64_t first;
+    uint64_t last;
+    uint64_t hosts; /* 0: as the seed says */
+    uint64_t kill_seed;
+    uint64_t kill_record; /* 0: all */
+    uint64_t kill_agent;  /* UINT32_MAX: the controller */
+    uint64_t old_seed;
+    uint64_t keep_ppm;
+    bool old_store;
+    bool kill;
+    bool kill_after;
+    bool all_must_strike;
+    bool verbose;
+    bool quiet;
+};
+
+/* What the handler of an assertion may look at: the one run that is under way. */
+static struct sim *running;
+
+static void print_line(void *context, const char *line)
+{
+    (void)context;
+    (void)fprintf(stdout, "%s\n", line);
+}
+
+static void print_trace(const struct sim *sim)
+{
+    uint32_t count = 0;
+    while (sim_trace_line(sim, count) != NULL) {
+        count++;
+    }
+    for (uint32_t index = count > TRACE_SHOWN ? count - TRACE_SHOWN : 0; index < count; index++) {
+        print_line(NULL, sim_trace_line(sim, index));
+    }
+}
+
+/* check_failed() has said what was wrong; the process ends here, so that the trace may be printed
+ * although a signal handler should not. */
+static void on_abort(int signal_number)
+{
+    (void)signal_number;
+    if (running != NULL) {
+        print_trace(running);
+        (void)fflush(stdout);
+    }
+    _exit(SIM_CRASH);
+}
+
+/* ---- arguments --------------------------------------------------------------------------- */
+
+static int usage(void)
+{
+    (void)fprintf(stderr,
+                  "usage: keepstep-sim [--seed S | --seeds A..B | --fleets N | "
+                  "--kill-every-record S [--kill N [--agent I] [--after]] | --old-store S --keep "
+                  "PPM] [--nodes N] [--verbose] "
+                  "[--quiet]\n");
+    return -1;
+}
+
+static int read_range(const char *text, struct arguments *arguments)
+{
+    char first[32];
+    const char *dots = strstr(text, "..");
+    if (dots == NULL || (size_t)(dots - text) >= sizeof(first)) {
+        return -1;
+    }
+    memcpy(first, text, (size_t)(dots - text));
+    first[dots - text] = '\0';
+    return text_to_u64(first, UINT64_MAX - 1, &arguments->first) < 0 ||
+                   text_to_u64(dots + 2, UINT64_MAX - 1, &arguments->last) < 0
+               ? -1
+               : 0;
+}
+
+static int read_value(const char *key, const char *value, struct arguments *arguments)
+{
+    if (text_equal(key, "--seed")) {
+        int result = text_to_u64(value, UINT64_MAX - 1, &arguments->first);
+        arguments->last = arguments->first;
+        return result;
+    }
+    if (text_equal(key, "--seeds")) {
+        return read_range(value, arguments);
+    }
+    if (text_equal(key, "--fleets")) {
+        arguments->first = 1;
+        arguments->all_must_strike = true;
+        return text_to_u64(value, UINT64_MAX - 1, &arguments->last);
+    }
+    if (text_equal(key, "--nodes")) {
+        return text_to_u64(value, SIM_HOSTS_MAX, &arguments->hosts);
+    }
+    if (text_equal(key, "--kill-every-record")) {
+        arguments->kill = true;
+        return text_to_u64(value, UINT64_MAX - 1, &arguments->kill_seed);
+    }
+    if (text_equal(key, "--old-store")) {
+        arguments->old_store = true;
+        return text_to_u64(value, UINT64_MAX - 1, &arguments->old_seed);
+    }
+    if (text_equal(key, "--keep")) {
+        return text_to_u64(value, 1000000, &arguments->keep_ppm);
+    }
+    if (text_equal(key, "--kill")) {
+        return text_to_u64(value, UINT32_MAX, &arguments->kill_record);
+    }
+    if (text_equal(key, "--agent")) {
+        return text_to_u64(value, 5, &arguments->kill_agent);
+    }
+    return -1;
+}
+
+static int read_arguments(int argc, char **argv, struct arguments *ret_arguments)
+{
+    *ret_arguments = (struct arguments){.first = 1, .last = 1, .kill_agent = UINT32_MAX};
+    for (int index = 1; index < argc; index++) {
+        if (text_equal(argv[index], "--verbose")) {
+            ret_arguments->verbose = true;
+        } else if (text_equal(argv[index], "--quiet")) {
+            ret_arguments->quiet = true;
+        } else if (text_equal(argv[index], "--after")) {
+            ret_arguments->kill_after = true;
+        } else if (index + 1 == argc ||
+                   read_value(argv[index], argv[index + 1], ret_arguments) < 0) {
+            return usage();
+        } else {
+            index++;
+        }
+    }
+    return ret_arguments->first > ret_arguments->last ? usage() : 0;
+}
+
+/* ---- statistics -------------------------------------------------------------------------- */
+
+static void add(struct sim_stats *sum, const struct sim_stats *one)
+{
+    uint64_t *to = (uint64_t *)sum; /* a struct of counters and of nothing else */
+    const uint64_t *from = (const uint64_t *)one;
+    for (size_t index = 0; index < sizeof(*sum) / sizeof(uint64_t); index++) {
+        to[index] += from[index];
+    }
+}
+
+static uint32_t print_counts(const char *title, const char *const *words, const uint64_t *counts,
+                             uint32_t count)
+{
+    uint32_t zeros = 0;
+    (void)printf("%s\n", title);
+    for (uint32_t index = 0; index < count; index++) {
+        (void)printf("  %-20s %10llu%s", words[index], (unsigned long long)counts[index],
+                     index % 3 == 2 || index + 1 == count ? "\n" : "");
+        zeros += counts[index] == 0 ? 1 : 0;
+    }
+    return zeros;
+}
+
+static uint32_t print_stats(const struct sim_stats *stats)
+{
+    (void)printf("%llu events, %llu records, %llu records of agents, %llu messages, %.1f virtual "
+                 "hours\n",
+                 (unsigned long long)stats->events, (unsigned long long)stats->records,
+                 (unsigned long long)stats->agent_records, (unsigned long long)stats->messages,
+                 (double)stats->virtual_ms / 3600000.0);
+    (void)printf(
+        "%llu starts of the controller, %llu recoveries; jobs: %llu succeeded, %llu failed, "
+        "%llu cancelled, %llu held\n",
+        (unsigned long long)stats->restarts, (unsigned long long)stats->recoveries,
+        (unsigned long long)stats->succeeded, (unsigned long long)stats->failed,
+        (unsigned long long)stats->cancelled, (unsigned long long)stats->held);
+    uint32_t zeros =
+        print_counts("faults that struck:", sim_fault_words, stats->struck, SIM_FAULT_COUNT);
+    zeros +=
+        print_counts("requests of the operator:", sim_verb_words, stats->asked, SIM_VERB_COUNT);
+    zeros += print_counts("judges asked:", sim_judge_words, stats->judged, SIM_JUDGE_COUNT);
+    return zeros;
+}
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+static int run_one(const struct arguments *arguments, uint64_t seed, struct sim_stats *sum)
+{
+    struct sim_options options;
+    sim_options_draw(&options, seed);
+    if (arguments->hosts > 0) {
+        options.hosts = (uint32_t)arguments->hosts;
+    }
+    options.line = arguments->verbose ? print_line : NULL;
+    char nodes[32] = "";
+    if (arguments->hosts > 0) {
+        (void)text_format(nodes, sizeof(nodes), " --nodes %u", options.hosts);
+    }
+    if (!arguments->quiet) {
+        (void)printf("seed %llu: %u nodes, %u jobs; again: keepstep-sim --seed %llu%s --verbose\n",
+                     (unsigned long long)seed, options.hosts, options.jobs,
+                     (unsigned long long)seed, nodes);
+        (void)fflush(stdout);
+    }
+    running = sim_create(&options);
+    enum sim_result result = sim_run(running);
+    add(sum, sim_stats_of(running));
+    if (result != SIM_GOOD) {
+        if (!arguments->verbose) {
+            print_trace(running);
+        }
+        (void)printf("seed %llu: %s\n", (unsigned long long)seed, sim_result_text(running));
+    }
+    running = sim_free(running);
+    return (int)result;
+}
+
+static int run_all(const struct arguments *arguments)
+{
+    static struct sim_stats sum;
+    for (uint64_t seed = arguments->first; seed <= arguments->last; seed++) {
+        int result = run_one(arguments, seed, &sum);
+        if (result != SIM_GOOD) {
+            return result;
+        }
+    }
+    uint32_t zeros = print_stats(&sum);
+    if (arguments->all_must_strike && zeros > 0) {
+        (void)printf("%u of these never came up in %llu fleets: the run proves less than it says\n",
+                     zeros, (unsigned long long)(arguments->last - arguments->first + 1));
+        return SIM_SAFETY;
+    }
+    return SIM_GOOD;
+}
+
+static int run_old_store(const struct arguments *arguments)
+{
+    char text[256];
+    enum sim_result result =
+        sim_old_store(arguments->old_seed, (uint32_t)arguments->keep_ppm, text, print_line, NULL);
+    (void)printf("%s\n", text);
+    return (int)result;
+}
+
+static int run_kill_one(const struct arguments *arguments)
+{
+    char text[256];
+    enum sim_result result = sim_kill_one(arguments->kill_seed, (uint32_t)arguments->kill_agent,
+                                          (uint32_t)arguments->kill_record, arguments->kill_after,
+                                          text, print_line, NULL);
+    (void)printf("%s\n", text);
+    return (int)result;
+}
+
+static int run_kill(const struct arguments *arguments)
+{
+    struct sim_kill_report report;
+    (void)printf("seed %llu; again: keepstep-sim --kill-every-record %llu\n",
+                 (unsigned long long)arguments->kill_seed,
+                 (unsigned long long)arguments->kill_seed);
+    enum sim_result result = sim_kill_every_record(arguments->kill_seed, &report,
+                                                   arguments->verbose ? print_line : NULL, NULL);
+    (void)printf("%u runs: controller killed before and after each of %u records, agents at each "
+                 "of %u%s%s\n",
+                 report.runs, report.controller_records, report.agent_records,
+                 report.text[0] != '\0' ? ": " : "", report.text);
+    return (int)result;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments;
+    if (read_arguments(argc, argv, &arguments) < 0) {
+        return EXIT_USAGE;
+    }
+    (void)signal(SIGABRT, on_abort);
+    if (arguments.old_store) {
+        return run_old_store(&arguments);
+    }
+    if (arguments.kill && arguments.kill_record > 0) {
+        return run_kill_one(&arguments);
+    }
+    return arguments.kill ? run_kill(&arguments) : run_all(&arguments);
+}
