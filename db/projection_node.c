@@ -26,7 +26,7 @@ static const struct projection_sql rows[] = {
     {RECORD_node_moved_kind,
      "UPDATE nodes SET life = :to, life_wall_ms = :r_wall WHERE node = :node"},
     {RECORD_node_moved_kind,
-     LOG("moved", ":from || ' -> ' || :to || iif(:r_message = '', '', ': ' || :r_message)")},
+     LOG("moved", "iif(:r_message = '', :from || ' -> ' || :to, :r_message)")},
     {RECORD_node_lost_kind, "UPDATE nodes SET lost = 1, lost_how = :how WHERE node = :node"},
     {RECORD_node_lost_kind, LOG("lost", ":how")},
     {RECORD_node_back_kind, "UPDATE nodes SET lost = 0 WHERE node = :node"},

@@ -62,7 +62,8 @@ struct core *core_free(struct core *core);
 /* Folds one durable fact; decides nothing, orders nothing. -EINVAL with the reason when the record
  * cannot belong to this state (a corrupt or foreign journal): nothing was changed. */
 MUST_CHECK int core_replay(struct core *core, const struct record *record, struct err *err);
-/* Reads off what a bad job's records would break: from now on its records are kept and ignored. */
+/* A row of this job could not be read: its later records that no longer fit are kept and ignored,
+ * and nothing is decided about it. The job need not be known. Only before EVENT_START. */
 void core_quarantine(struct core *core, uint32_t job);
 
 /* One event in, everything that follows from it out. Never fails: refusals are replies. */

@@ -69,7 +69,10 @@ static void fill_stop(const struct core *core, const struct node *node, const st
         }
         u->attempt = job->d.attempt - 1;
     }
-    u->forget = core_job_over(job) || !holds;
+    /* An end that is still to be proven must be kept until it is. */
+    const struct mark *unproven = mark_find(core, node->d.node, MARK_RECOVERY, "unproven");
+    bool proven = unproven == NULL || unproven->d.job != job->d.job;
+    u->forget = proven && (core_job_over(job) || !holds);
 }
 
 static void fill(const struct core *core, struct node *node, const struct job *job,
@@ -85,6 +88,9 @@ static void fill(const struct core *core, struct node *node, const struct job *j
         return;
     }
     if (node->d.job == job->d.job && job_runs(job)) {
+        if (core_slot(core, job, node->d.slot)->d.done) {
+            return; /* its ranks have ended well: whoever is there now must not start them again */
+        }
         fill_run(core, job, node->d.slot, u);
     } else {
         fill_stop(core, node, job, u);
@@ -98,6 +104,7 @@ void desired_send(struct core *core, struct node *node, const struct job *job)
     }
     struct action *action = action_send(core, node, MSG_DESIRED);
     fill(core, node, job, &action->u.desired);
+    node->run_sent = node->run_sent || action->u.desired.mode == DESIRED_RUN;
 }
 
 void desired_send_job(struct core *core, const struct job *job)

@@ -48,6 +48,26 @@ void core_emit(struct core *core, struct record *record)
     }
 }
 
+void core_would(struct core *core, uint32_t job_id, uint32_t node_id, const char *what)
+{
+    const struct node *node = core_node(core, node_id);
+    const struct job *job = core_job(core, job_id);
+    const char *held = core_held(core) ? core_held_text(core) : "the breaker for silence is open";
+    struct record *record = record_begin(core, RECORD_acted_kind);
+    text_copy(record->u.acted.actor, NAME_SIZE, "keepstep");
+    text_copy(record->u.acted.verb, NAME_SIZE, "would");
+    text_copy(record->u.acted.reason, TEXT_SIZE, held);
+    text_copy(record->u.acted.result, TEXT_SIZE, what);
+    record->job = job_id;
+    record->node = node_id;
+    record_subject(record, "%s/%s", node != NULL ? "node" : "job",
+                   node != NULL  ? node->d.name
+                   : job != NULL ? job->d.name
+                                 : "");
+    record_says(record, "WouldAct", SEVERITY_WARN, "would %s; nothing is done: %s", what, held);
+    core_emit(core, record);
+}
+
 struct action *action_begin(struct core *core, uint8_t kind)
 {
     CHECK(core->action_count < core->action_limit);

@@ -575,6 +575,7 @@ static int fold_attempt_ended(struct core *core, const struct record *r, struct 
     int code = need_job(core, r->u.attempt_ended.job, &job, err);
     if (code == 0 && job->d.attempted && r->u.attempt_ended.attempt == job->d.attempt) {
         job->d.ended = true;
+        job->d.last_step = r->u.attempt_ended.step;
         bool loading = r->u.attempt_ended.phase == PHASE_RESTORING;
         job->d.restore_failures = loading ? job->d.restore_failures + 1 : 0;
     }
@@ -693,6 +694,7 @@ static int fold_slot_done(struct core *core, const struct record *r, struct err 
         return err_set(err, -EINVAL, "slot %u of job %s is done twice", u->slot, job->d.name);
     }
     slot->d.done = true;
+    slot->d.done_step = u->step;
     job->slots_done++;
     return 0;
 }
@@ -768,6 +770,10 @@ static int fold_blamed(struct core *core, const struct record *r, struct err *er
     }
     if (incident->d.first_blamed == 0) {
         incident->d.first_blamed = u->node;
+    }
+    if (core->blamed_count >= core->limits.facts &&
+        !incident_in_use(core, core->blamed[0].incident)) {
+        drop_facts_of(core, core->blamed[0].incident);
     }
     if (core->blamed_count < core->limits.facts) {
         memcpy(&core->blamed[core->blamed_count++], u, sizeof *u);

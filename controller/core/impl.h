@@ -32,6 +32,7 @@ enum {
     LABELS_MAX = 16384,
     PENDING_HELLOS_MAX = 16,
     PLAN_FACTS_MAX = 512,
+    QUARANTINE_MAX = 64,
     LATE_MS = 250, /* a tick later than this means that the controller did not run */
 };
 #define SERVICE_AWAY_MAX_MS (7ull * 24 * 3600 * 1000)
@@ -95,8 +96,10 @@ struct core {
     uint64_t suspect_ms;      /* t of the last new suspect */
     uint64_t quiet_ms;        /* since when silence has been under half; breaker */
     bool store_failing;
-    bool old_store;     /* agents know a higher term or attempt */
-    uint64_t term_seen; /* the highest that an agent reported */
+    uint32_t quarantine_count;
+    uint32_t quarantine[QUARANTINE_MAX]; /* jobs with rows in the journal that cannot be read */
+    bool old_store;                      /* agents know a higher term or attempt */
+    uint64_t term_seen;                  /* the highest that an agent reported */
     char held_text[TEXT_SIZE];
     uint64_t nonce;
     bool look; /* this step changed something that decisions rest on */
@@ -124,6 +127,8 @@ void record_subject(struct record *record, const char *format, ...)
 void record_says(struct record *record, const char *type, uint8_t severity, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void core_emit(struct core *core, struct record *record); /* folds it; it is the last one begun */
+/* Automation is held: says once, durably, what it would do now ("take it for lost: ..."). */
+void core_would(struct core *core, uint32_t job, uint32_t node, const char *what);
 struct action *action_begin(struct core *core, uint8_t kind);
 struct action *action_send(struct core *core, struct node *node, uint8_t message);
 void core_trace(struct core *core, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -174,6 +179,9 @@ void link_peer_said(struct core *core, const struct msg_peer_said *said);
 void link_look(struct core *core);
 void link_due(const struct core *core, uint64_t *due_ms);
 bool link_undecided(const struct core *core, const struct job *job); /* a holder is suspect */
+/* Every node that may be there has been heard since this controller started, or the grace after
+ * the start is over: who is not heard now is not only late. */
+bool link_settled(const struct core *core);
 
 /* ---- report.c ---- */
 void report_attempts(struct core *core, struct node *node, const struct attempt_report *reports,
@@ -217,6 +225,8 @@ enum plan_result plan_make(struct core *core, struct job *job, struct recovery *
 void plan_verdict(struct core *core, struct job *job);
 uint32_t plan_spares(const struct core *core, const struct job *job); /* usable ones for this job */
 uint32_t plan_label(struct core *core, const char *label);            /* 0 for "" */
+/* A held job runs nothing: its nodes that are to leave, or are lost, need not wait for it. */
+void plan_release_leaving(struct core *core, struct job *job);
 void plan_choose_port(struct core *core, struct job *job);
 
 /* ---- checkpoint.c ---- */

@@ -76,6 +76,19 @@ bool job_runs(const struct job *job)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
+/* What all ranks have done: the live counter, or, when all have ended well, what they ended with,
+ * since a controller that was just started has not heard the rest again. */
+static uint64_t end_step(const struct core *core, const struct job *job)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct slot *slot = core_slot(core, job, i);
+        least = slot->d.done && slot->d.done_step < least ? slot->d.done_step : least;
+    }
+    bool well = job->slot_count > 0 && job->slots_done == job->slot_count;
+    return well && least > job->step ? least : job->step;
+}
+
 void job_end_attempt(struct core *core, struct job *job)
 {
     if (!job->d.attempted || !job->d.launched || job->d.ended) {
@@ -87,8 +100,8 @@ void job_end_attempt(struct core *core, struct job *job)
     record->u.attempt_ended.attempt = job->d.attempt;
     record->u.attempt_ended.phase =
         recovery != NULL && recovery->d.planned ? recovery->d.phase : PHASE_FIRST_STEP;
-    record->u.attempt_ended.stepped = job->step > job->d.restore_step;
-    record->u.attempt_ended.step = job->step;
+    record->u.attempt_ended.step = end_step(core, job);
+    record->u.attempt_ended.stepped = record->u.attempt_ended.step > job->d.restore_step;
     record->job = job->d.job;
     record_subject(record, "job/%s", job->d.name);
     core_emit(core, record);
@@ -182,8 +195,10 @@ static void look_stopping(struct core *core, struct job *job)
     bool fenced = false;
     if (recovery_all_gone(core, job, &fenced)) {
         finish(core, job);
-    } else if (core->t >= job->stop_ms + job->d.stop_grace_ms + core->config.kill_extra_ms) {
+    } else if (core_ready(core) &&
+               core->t >= job->stop_ms + job->d.stop_grace_ms + core->config.kill_extra_ms) {
         job_fence_rest(core, job, "did not prove itself empty after the job's end");
+        core->look = true;
     }
 }
 
@@ -205,7 +220,7 @@ static bool is_next(const struct core *core, const struct job *job)
 
 static void look_pending(struct core *core, struct job *job)
 {
-    if (core_held(core) || !is_next(core, job)) {
+    if (core_held(core) || !link_settled(core) || !is_next(core, job)) {
         return;
     }
     if (plan_spares(core, job) < job->slot_count) {
@@ -255,37 +270,47 @@ static uint64_t hang_ms(const struct core *core, const struct job *job)
     return latest == 0 ? NEVER : latest;
 }
 
+/* The slot at the least step. In a collective everybody soon waits for everybody: only one that
+ * stands behind all the others says who it was. */
+static uint32_t slot_behind(const struct core *core, const struct job *job, bool *ret_alone)
+{
+    uint32_t last = 0;
+    *ret_alone = true;
+    for (uint32_t i = 1; i < job->slot_count; i++) {
+        const struct slot *a = core_slot(core, job, i);
+        const struct slot *b = core_slot(core, job, last);
+        if (a->step < b->step) {
+            last = i;
+            *ret_alone = true;
+        } else if (a->step == b->step) {
+            *ret_alone = false;
+        }
+    }
+    return last;
+}
+
 static void look_for_hang(struct core *core, struct job *job)
 {
     bool frozen = core->g.breaker_open || core_held(core) || job->d.stop_request;
     if (frozen || !job->d.watch_progress || core->t < hang_ms(core, job)) {
         return;
     }
-    /* The slot that is behind the others is looked at first. */
-    uint32_t worst = 0;
-    for (uint32_t i = 1; i < job->slot_count; i++) {
-        const struct slot *a = slot_at(core, job, i);
-        const struct slot *b = slot_at(core, job, worst);
-        if (a->step < b->step || (a->step == b->step && a->progress_ms < b->progress_ms)) {
-            worst = i;
-        }
-    }
-    const struct slot *slot = slot_at(core, job, worst);
+    bool alone;
+    uint32_t last = slot_behind(core, job, &alone);
+    const struct slot *slot = slot_at(core, job, last);
+    uint64_t quiet = core->t - slot->progress_ms;
     struct fact fact = {.source = FACT_NO_PROGRESS,
                         .severity = 2,
-                        .node = slot->d.node,
+                        .node = alone ? slot->d.node : 0,
                         .job = job->d.job,
                         .attempt = job->d.attempt,
-                        .rank = (int32_t)(worst * job->d.ranks_per_node),
+                        .rank = alone ? (int32_t)(last * job->d.ranks_per_node) : -1,
                         .gpu = -1,
                         .port = -1,
                         .receive_ms = core->wall_ms};
-    text_format(fact.text, TEXT_SIZE,
-                "no rank moved within its limit; slot %u is behind at step "
-                "%llu for %llu ms",
-                worst, (unsigned long long)slot->step,
-                (unsigned long long)(core->t - slot->progress_ms));
-    uint64_t quiet = core->t - slot->progress_ms;
+    text_format(fact.text, TEXT_SIZE, "no rank moved within its limit; %s at step %llu for %llu ms",
+                alone ? "its slot alone is behind" : "no slot alone is behind, the last stand",
+                (unsigned long long)slot->step, (unsigned long long)quiet);
     recovery_fact(core, job, &fact, service_now(core) - quiet);
 }
 
@@ -316,11 +341,21 @@ static bool uses_library(const struct core *core, const struct job *job)
     return core->slots[job->slot_base].mailbox;
 }
 
+/* Ranks have ended with 0, the others are about to: nothing is swapped any more, and who has
+ * finished may go silent. */
+static bool ends_now(const struct core *core, const struct job *job)
+{
+    return job->slots_done > 0 && core->t < job->end_ms + core->config.end_grace_ms;
+}
+
 /* The most urgent wish that one of the job's nodes leaves, or that the job is held or restarted. */
 static bool wants_change(const struct core *core, const struct job *job, uint8_t *ret_when)
 {
     bool wanted = job->d.hold_asked;
     *ret_when = WHEN_CHECKPOINT;
+    if (ends_now(core, job)) {
+        return false;
+    }
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
         uint8_t when;
@@ -410,6 +445,9 @@ void job_look(struct core *core, struct job *job)
         break;
     case JOB_STOPPING:
         look_stopping(core, job);
+        break;
+    case JOB_HELD:
+        plan_release_leaving(core, job);
         break;
     default:
         break;

@@ -21,8 +21,9 @@ enum {
     XID_USER_PAGE = 31,
     XID_STOPPED = 43, /* these two only tell that a channel was torn down: never roots */
     XID_PREEMPTED = 45,
-    MANY_RANKS = 64,  /* so many equal ends are a majority of any job */
-    POISON_NODES = 3, /* the same failure on so many nodes: it is the job */
+    MANY_RANKS = 64,      /* so many equal ends are a majority of any job */
+    POISON_NODES = 3,     /* the same failure on so many nodes: it is the job */
+    SAME_MOMENT_MS = 500, /* ends so close together have no order: see first_end() */
     SEVERITY_ATTEMPT = 2,
     SEVERITY_NODE = 3,
 };
@@ -31,7 +32,7 @@ enum {
 /* What all facts together say. Pointers are into the input; NULL: there is none. */
 struct evidence {
     const struct judge_input *in;
-    const struct fact *first_end;   /* earliest end of a rank */
+    const struct fact *first_end;   /* the end of a rank that began it */
     const struct fact *first_fatal; /* earliest probe or log line that is a root */
     const struct fact *first_lost;
     const struct fact *first_stuck; /* no progress */
@@ -199,6 +200,32 @@ static const struct fact *first_of(const struct evidence *evidence, fact_test *t
     return first;
 }
 
+/* The end that began it. A process that crashes is seen to have ended after its connections were
+ * closed, so peers that give up over it can be a moment ahead of it; they do so with one code.
+ * Within that moment the end that is unlike the most is therefore the first, and with no such code
+ * one by a signal. */
+static bool is_odd(const struct evidence *evidence, const struct fact *fact)
+{
+    return is_end(evidence, fact) &&
+           (evidence->common_ends > 1 ? fact->code != evidence->common_code : fact->code < 0);
+}
+
+static const struct fact *first_end(const struct evidence *evidence)
+{
+    const struct judge_input *in = evidence->in;
+    const struct fact *first = first_of(evidence, is_end);
+    const struct fact *odd = NULL;
+    for (uint32_t index = 0; index < in->fact_count; index++) {
+        const struct fact *fact = &in->facts[index];
+        if (is_ours(in, fact) && is_odd(evidence, fact) &&
+            fact->receive_ms - first->receive_ms <= SAME_MOMENT_MS &&
+            (odd == NULL || comes_before(fact, odd))) {
+            odd = fact;
+        }
+    }
+    return odd != NULL ? odd : first;
+}
+
 static uint32_t count_of(const struct evidence *evidence, fact_test *test)
 {
     const struct judge_input *in = evidence->in;
@@ -254,12 +281,12 @@ static const struct fact *strongest(const struct evidence *evidence)
 static void read_evidence(const struct judge_input *in, struct evidence *ret_evidence)
 {
     *ret_evidence = (struct evidence){.in = in};
-    ret_evidence->first_end = first_of(ret_evidence, is_end);
     ret_evidence->first_fatal = first_of(ret_evidence, is_fatal);
     ret_evidence->first_lost = first_of(ret_evidence, is_lost);
     ret_evidence->first_stuck = first_of(ret_evidence, is_stuck);
     ret_evidence->ends = count_of(ret_evidence, is_end);
     find_common_code(ret_evidence);
+    ret_evidence->first_end = first_end(ret_evidence);
     const struct fact *fact = strongest(ret_evidence);
     uint64_t signature = hash_text(HASH_INIT, "incident");
     if (fact != NULL) {

@@ -98,6 +98,9 @@ static void probe_begin(struct core *core, struct node *node)
     node->answers = 0;
     node->answer_now = 255;
     node->probe_ms = core->t + core->config.probe_timeout_ms + SLACK_MS;
+    if (node->d.peer_port == 0 || node->d.address[0] == '\0') {
+        return; /* it cannot be asked: nobody is, and only time tells */
+    }
     uint32_t from = (uint32_t)prng_below(&core->prng, core->node_count);
     struct node *first = pick_prober(core, node, from, true, NULL);
     first = first != NULL ? first : pick_prober(core, node, from, false, NULL);
@@ -121,6 +124,7 @@ void link_suspect(struct core *core, struct node *node, const char *why)
     node->suspect_ms = core->t;
     node->answer = 255;
     node->witness = 0;
+    node->would = false;
     core->suspect_ms = core->t;
     core_trace(core, "node %s: suspect, %s", node->d.name, why);
     probe_begin(core, node);
@@ -158,8 +162,12 @@ void link_peer_said(struct core *core, const struct msg_peer_said *said)
         node->answer_now = said->answer;
     }
     if (node->answers == node->asked) {
+        bool news = node->answer != node->answer_now;
         node->answer = node->answer_now;
         node->answer_probers = node->answers;
+        if (!news) {
+            return;
+        }
         core_trace(core, "node %s: second opinion of %u: %s", node->d.name, node->answers,
                    node->answer == PEER_ANSWERS   ? "its agent answers"
                    : node->answer == PEER_REFUSED ? "refused, the host lives"
@@ -232,13 +240,11 @@ static int decide(const struct core *core, const struct node *node, const struct
         if (suspected >= core->config.agent_away_ms) {
             return (int)LOST_AGENT_LONG;
         }
-        if (job == NULL || suspected < core->config.reconnect_grace_ms) {
-            return -1;
+        if (job != NULL && node->answer == PEER_SILENT && no_step_for_long(core, job)) {
+            return (int)LOST_FROZEN;
         }
-        if (job_in_trouble(core, job)) {
-            return (int)LOST_AGENT_DOWN;
-        }
-        return node->answer == PEER_SILENT && no_step_for_long(core, job) ? (int)LOST_FROZEN : -1;
+        bool waited = suspected >= core->config.reconnect_grace_ms;
+        return job != NULL && waited && job_in_trouble(core, job) ? (int)LOST_AGENT_DOWN : -1;
     }
     /* Nobody could be asked. */
     bool alone = node->asked == 0 && silent >= NO_PROBER_LOST_MS;
@@ -263,7 +269,15 @@ static void look_at_suspect(struct core *core, struct node *node)
     }
     bool settled = core->t - core->suspect_ms >= SETTLE_MS;
     int how = decide(core, node, job);
-    if (how >= 0 && settled && core_ready(core) && !core->g.breaker_open && !core_held(core)) {
+    bool blocked = core->g.breaker_open || core_held(core);
+    bool lost = how >= 0 && settled && core_ready(core);
+    if (lost && blocked && !node->would) {
+        char text[TEXT_SIZE];
+        text_format(text, sizeof text, "take it for lost: %s", WORD(lost_how, how));
+        core_would(core, node->d.job, node->d.node, text);
+        node->would = true;
+    }
+    if (lost && !blocked) {
         node_lose(core, node, (uint8_t)how);
         node->suspect_ms = 0;
         node->probe_ms = 0;
@@ -394,13 +408,35 @@ void link_due(const struct core *core, uint64_t *due_ms)
     }
 }
 
+/* Heard of late: more than half a beat over time is not silence yet, but it may become one. */
+static bool may_be_lost(const struct core *core, const struct node *node)
+{
+    if (node->d.lost || node->goodbye_ms > core->t) {
+        return false;
+    }
+    uint64_t heard = node->beat_ms != 0 ? node->beat_ms : core->start_ms;
+    return node->suspect_ms != 0 ||
+           core->t - heard > core->config.beat_ms + core->config.beat_ms / 2 + SLACK_MS;
+}
+
 bool link_undecided(const struct core *core, const struct job *job)
 {
     for (uint32_t i = 0; i < job->slot_count; i++) {
         uint32_t id = core->slots[job->slot_base + i].d.node;
-        if (id != 0 && core->nodes[id - 1].suspect_ms != 0 && !core->nodes[id - 1].d.lost) {
+        if (id != 0 && may_be_lost(core, &core->nodes[id - 1])) {
             return true;
         }
     }
     return false;
+}
+
+bool link_settled(const struct core *core)
+{
+    for (uint32_t i = 0; i < core->node_count && !core_ready(core); i++) {
+        const struct node *node = &core->nodes[i];
+        if (watched(node) && node->session == 0 && node->goodbye_ms <= core->t) {
+            return false;
+        }
+    }
+    return true;
 }

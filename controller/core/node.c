@@ -148,9 +148,8 @@ static bool proven_empty(struct core *core, struct node *node)
         return true;
     }
     return node->link == LINK_UP && node->reported &&
-           (mark->d.job == 0
-                ? report_empty(node)
-                : report_gone(node, mark->d.job, mark->d.attempt) || report_empty(node));
+           (mark->d.job == 0 ? report_empty(node)
+                             : report_gone(node, mark->d.job, mark->d.attempt));
 }
 
 /* checking -> ready or probation; everything that a node must show before it may be used. */
@@ -347,6 +346,7 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
         struct action *action = action_begin(core, ACTION_CLOSE);
         action->session = node->session;
         text_copy(action->u.text, TEXT_SIZE, "replaced by a newer session of the same agent");
+        node->session = 0;
     }
     bool new_boot = node->d.boot_id[0] != '\0' && !text_equal(node->d.boot_id, hello->boot_id);
     if (new_boot) {
@@ -359,8 +359,13 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
     node->closed_ms = 0;
     node->goodbye_ms = 0;
     node->new_session = 0;
+    node->run_sent = false;
+    node->reported = false; /* what the last session said proves nothing about this one */
+    node->report_count = 0;
+    node->check_nonce = 0;  /* a check on its way was lost with the old session: asked again */
     node->checks_ok = true; /* the beat says otherwise within a second */
-    if (node->d.incarnation != hello->incarnation || new_boot) {
+    bool started = node->d.incarnation != hello->incarnation || new_boot;
+    if (started) {
         record_session(core, node, hello);
     }
     if (node->d.lost) {
@@ -377,7 +382,10 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
     text_copy(action->u.welcome.cluster_id, CLUSTER_ID_SIZE, core->g.cluster_id);
     link_beat(core, node);
     compare_inventory(core, node);
-    mark_clear(core, node, MARK_REPAIR, "goodbye", "keepstep", "its agent is back");
+    mark_clear(core, node, MARK_HEALTH, "agent-silent", "keepstep", "its agent is heard again");
+    if (started) { /* not one that is still on its way out */
+        mark_clear(core, node, MARK_REPAIR, "goodbye", "keepstep", "its agent is back");
+    }
     node->reported = true;
     report_attempts(core, node, hello->attempts, hello->attempt_count);
     node_settle(core, node);
@@ -510,7 +518,12 @@ void node_closed(struct core *core, uint64_t session)
     node->session = 0;
     node->closed_ms = core->t;
     node_pinged(core, session, false); /* a duplicate that waited for it may come in */
-    if (node->session == 0 && node->goodbye_ms <= core->t) {
+    if (node->session != 0) {
+        return;
+    }
+    if (node_said_goodbye(core, node) && !node->d.lost) {
+        node_lose(core, node, LOST_GONE); /* as it said it would */
+    } else if (node->goodbye_ms <= core->t) {
         link_suspect(core, node, "its connection closed");
     }
 }
@@ -547,6 +560,11 @@ void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye
                                                                    : "its host shuts down"});
 }
 
+bool node_said_goodbye(const struct core *core, const struct node *node)
+{
+    return mark_find(core, node->d.node, MARK_REPAIR, "goodbye") != NULL;
+}
+
 void node_lose(struct core *core, struct node *node, uint8_t how)
 {
     CHECK(!node->d.lost);
@@ -561,6 +579,14 @@ void node_lose(struct core *core, struct node *node, uint8_t how)
     record_subject(record, "node/%s", node->d.name);
     record_says(record, "NodeLost", SEVERITY_WARN, "%s", WORD(lost_how, how));
     core_emit(core, record);
+    if (node->session != 0) {
+        /* Whatever it still says on this connection is from before it was lost: hello again. */
+        struct action *action = action_begin(core, ACTION_CLOSE);
+        action->session = node->session;
+        text_copy(action->u.text, TEXT_SIZE, "this node was taken for lost: say hello again");
+        node->session = 0;
+        node->closed_ms = core->t;
+    }
 
     struct job *job = job_id != 0 ? job_at(core, job_id) : NULL;
     bool may_run = job != NULL && job->d.attempted && job->d.launched;

@@ -246,7 +246,11 @@ static void emit_verdict(struct core *core, const struct job *job, uint32_t inci
 static bool over_budget(struct core *core, const struct job *job, char reason[TEXT_SIZE])
 {
     const struct judge_verdict *v = &core->verdict;
-    bool counted = (v->owner == OWNER_USER || v->owner == OWNER_UNKNOWN) && !v->free_of_budget;
+    /* Twice a checkpoint may fail to load before it is its fault; the program's it is not. */
+    bool loading = job->d.restore_step != 0 && job->d.restore_failures > 0 &&
+                   job->d.restore_failures <= RESTORE_FAILURES_MAX;
+    bool counted =
+        (v->owner == OWNER_USER || v->owner == OWNER_UNKNOWN) && !v->free_of_budget && !loading;
     uint32_t used = v->owner == OWNER_USER ? job->d.used_user : job->d.used_unknown;
     used += counted ? 1 : 0;
     struct record *record = record_begin(core, RECORD_budget_used_kind);
@@ -279,35 +283,67 @@ static bool over_budget(struct core *core, const struct job *job, char reason[TE
     return false;
 }
 
-/* Blamed nodes leave. A lost one is marked already; one that was only unreachable comes back
- * through its checks; one with a fault of its own waits for its repair. */
-static void evict(struct core *core, const struct job *job, uint32_t incident)
+static bool was_away(const struct core *core, uint32_t incident, uint32_t node)
 {
-    const struct judge_verdict *v = &core->verdict;
-    for (uint32_t i = 0; i < v->blamed_count; i++) {
-        struct node *node = node_at(core, v->blamed[i]);
-        struct record *record = record_begin(core, RECORD_strike_kind);
-        record->u.strike.node = node->d.node;
-        record->u.strike.incident = incident;
-        record->u.strike.owner = v->owner;
-        record->node = node->d.node;
-        record->job = job->d.job;
-        record_subject(record, "node/%s", node->d.name);
-        core_emit(core, record);
-        bool away = false;
-        for (uint32_t k = 0; k < core->fact_count; k++) {
-            const struct record_image_fact *d = &core->facts[k];
-            away = away || (d->incident == incident && d->node == node->d.node &&
-                            (d->source == FACT_CONNECTION || d->source == FACT_AGENT_DOWN));
+    for (uint32_t i = 0; i < core->fact_count; i++) {
+        const struct record_image_fact *d = &core->facts[i];
+        if (d->incident == incident && d->node == node &&
+            (d->source == FACT_CONNECTION || d->source == FACT_AGENT_DOWN)) {
+            return true;
         }
-        mark_set(core, node,
-                 &(struct mark_order){.owner = away ? MARK_RECOVERY : MARK_HEALTH,
-                                      .level = MARK_LEAVE,
-                                      .when = WHEN_NOW,
-                                      .code = away ? "evicted" : v->rule,
-                                      .actor = "keepstep",
-                                      .incident = incident,
-                                      .text = v->why});
+    }
+    return false;
+}
+
+static bool marked_for(const struct core *core, uint32_t incident, uint32_t node)
+{
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        if (d->incident == incident && d->node == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void evict(struct core *core, const struct job *job, const struct incident *incident,
+                  struct node *node)
+{
+    uint32_t id = incident->d.incident;
+    struct record *record = record_begin(core, RECORD_strike_kind);
+    record->u.strike.node = node->d.node;
+    record->u.strike.incident = id;
+    record->u.strike.owner = incident->d.owner;
+    record->node = node->d.node;
+    record->job = job->d.job;
+    record_subject(record, "node/%s", node->d.name);
+    core_emit(core, record);
+    bool away = was_away(core, id, node->d.node);
+    mark_set(core, node,
+             &(struct mark_order){.owner = away ? MARK_RECOVERY : MARK_HEALTH,
+                                  .level = MARK_LEAVE,
+                                  .when = WHEN_NOW,
+                                  .code = away ? "evicted" : incident->d.rule,
+                                  .actor = "keepstep",
+                                  .incident = id,
+                                  .text = incident->d.why});
+}
+
+/* Blamed nodes leave. A lost one is marked already; one that was only unreachable comes back
+ * through its checks; one with a fault of its own waits for its repair. Not at the verdict but
+ * here, where automation may act: until then the verdict is only said. */
+static void evict_blamed(struct core *core, const struct job *job)
+{
+    const struct incident *incident = core_incident(core, job->d.incident);
+    if (incident == NULL || incident->d.action != DO_EVICT) {
+        return;
+    }
+    for (uint32_t i = 0; i < core->blamed_count; i++) {
+        struct node *node = node_at(core, core->blamed[i].node);
+        if (core->blamed[i].incident == incident->d.incident && node->d.job == job->d.job &&
+            !marked_for(core, incident->d.incident, node->d.node)) {
+            evict(core, job, incident, node);
+        }
     }
 }
 
@@ -331,8 +367,6 @@ void plan_verdict(struct core *core, struct job *job)
     emit_verdict(core, job, id);
     if (v->action == DO_FAIL) {
         job_stop_for_good(core, job, v->why);
-    } else if (v->action == DO_EVICT) {
-        evict(core, job, id);
     }
 }
 
@@ -351,11 +385,12 @@ static const struct checkpoint *choose(struct core *core, struct job *job)
     return best;
 }
 
+/* In synchronous training a step that one rank completed is a step that all of them have paid for. */
 static uint64_t last_step(const struct core *core, const struct job *job)
 {
     const struct incident *incident = core_incident(core, job->d.incident);
-    uint64_t step = incident != NULL && incident->d.step > job->step ? incident->d.step : job->step;
-    return step;
+    uint64_t known = incident != NULL ? incident->d.step : 0;
+    return known > job->step_top ? known : job->step_top;
 }
 
 /* ---- placement ------------------------------------------------------------------------------ */
@@ -399,6 +434,16 @@ static void leave_slot(struct core *core, const struct job *job, uint32_t slot)
     core_emit(core, record);
     mark_clear(core, node, MARK_RECOVERY, "evicted", "keepstep", "it has left its slot");
     node_settle(core, node);
+}
+
+void plan_release_leaving(struct core *core, struct job *job)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
+        if (node != NULL && must_leave(core, node)) {
+            leave_slot(core, job, i);
+        }
+    }
 }
 
 static void take_slot(struct core *core, const struct job *job, uint32_t slot, uint32_t node_id,
@@ -571,19 +616,16 @@ enum plan_result plan_make(struct core *core, struct job *job, struct recovery *
         recovery_hold(core, job, incident->d.why);
         return PLAN_OVER;
     }
+    if (core_held(core) || core->g.breaker_open || !link_settled(core) ||
+        (job->d.attempted && link_undecided(core, job))) {
+        return PLAN_WAITS;
+    }
+    evict_blamed(core, job);
     if (job->d.hold_asked) {
         recovery_hold(core, job, "held by an operator; keepstep release goes on");
         return PLAN_OVER;
     }
-    if (core_held(core) || core->g.breaker_open ||
-        (job->d.attempted && link_undecided(core, job))) {
-        return PLAN_WAITS;
-    }
-    bool placed = false;
-    for (uint32_t i = 0; i < job->slot_count; i++) {
-        placed = placed || core_slot(core, job, i)->d.node != 0;
-    }
-    enum plan_result result = placed ? swap(core, job) : place_fresh(core, job);
+    enum plan_result result = job->d.attempted ? swap(core, job) : place_fresh(core, job);
     if (result == PLAN_MADE) {
         job->waiting_spare = false;
     }

@@ -68,7 +68,8 @@ enum {
     X(S, U64, step_timeout_ms, 1) /* 0 = auto */                                                   \
     X(S, U32, warmup_steps, 1)                                                                     \
     X(S, BOOL, watch_progress, 1)                                                                  \
-    X(S, BOOL, held_at_submit, 1)
+    X(S, BOOL, held_at_submit, 1)                                                                  \
+    X(S, U64, text_hash, 1) /* of the file's tree: submitting the same again is no new job */
 
 #define FACT_FIELDS(X, S)                                                                          \
     X(S, WORD, source, fact_source)                                                                \
@@ -174,7 +175,11 @@ enum {
     X(S, U32, from_node, 1) /* 0 at the first launch */                                            \
     X(S, TEXT, why, NAME_SIZE)
 #define RECORD_slot_left(X, S) X(S, U32, job, 1) X(S, U32, slot, 1) X(S, U32, node, 1)
-#define RECORD_slot_done(X, S) X(S, U32, job, 1) X(S, U32, attempt, 1) X(S, U32, slot, 1)
+#define RECORD_slot_done(X, S)                                                                     \
+    X(S, U32, job, 1)                                                                              \
+    X(S, U32, attempt, 1)                                                                          \
+    X(S, U32, slot, 1)                                                                             \
+    X(S, U64, step, 1) /* the last that all its ranks had done */
 #define RECORD_incident_opened(X, S)                                                               \
     X(S, U32, incident, 1)                                                                         \
     X(S, U32, job, 1)                                                                              \
@@ -319,6 +324,7 @@ enum {
     X(S, U64, submitted_wall_ms, 1)                                                                \
     X(S, U64, state_service_ms, 1)                                                                 \
     X(S, U64, settled_service_ms, 1) /* time up to here is booked */                               \
+    X(S, U64, last_step, 1)          /* that the last ended attempt had done */                    \
     X(S, U64S, time_ms, time_kind_count)                                                           \
     X(S, TEXT, reason, TEXT_SIZE)                                                                  \
     JOB_SPEC_FIELDS(X, S)
@@ -327,7 +333,8 @@ enum {
     X(S, U32, slot, 1)                                                                             \
     X(S, U32, node, 1)                                                                             \
     X(S, U32, since_attempt, 1) /* the attempt at which this node took it */                       \
-    X(S, BOOL, done, 1)
+    X(S, BOOL, done, 1)                                                                            \
+    X(S, U64, done_step, 1)
 #define RECORD_image_checkpoint(X, S)                                                              \
     RECORD_checkpoint_moved(X, S) X(S, U64, at_service_ms, 1) X(S, U64, at_wall_ms, 1)
 #define RECORD_image_incident(X, S)                                                                \

@@ -164,7 +164,7 @@ static void open_incident(struct core *core, struct job *job)
     record->u.incident_opened.incident = core->g.incident_next == 0 ? 1 : core->g.incident_next;
     record->u.incident_opened.job = job->d.job;
     record->u.incident_opened.attempt = job->d.attempt;
-    record->u.incident_opened.step = job->step;
+    record->u.incident_opened.step = job->step_top;
     record->job = job->d.job;
     record_subject(record, "incident/I-%04u", record->u.incident_opened.incident);
     core_emit(core, record);
@@ -236,13 +236,22 @@ void recovery_fact(struct core *core, struct job *job, const struct fact *fact,
         if (fact->severity < 2) {
             return;
         }
+        if (core_held(core) && (fact->source == FACT_PROBE || fact->source == FACT_LOG)) {
+            /* Nothing has ended yet, and nothing is ended: what follows from it will be seen. */
+            char text[TEXT_SIZE];
+            text_format(text, sizeof text, "stop %s: %.120s", job->d.name, fact->text);
+            core_would(core, job->d.job, fact->node, text);
+            return;
+        }
         open_incident(core, job);
         keep_fact(core, job, fact);
         recovery_open(core, job, cause_of(fact), job->d.incident, since_service_ms);
         return;
     }
     bool same_attempt = incident != NULL && incident->d.attempt == fact->attempt;
-    if (incident != NULL && same_attempt && (!incident->d.judged || fact->severity < 3)) {
+    /* An incident before the launch may carry the same attempt: what then ends it is a new one. */
+    bool late = fact->severity < 3 && !job_runs(job);
+    if (incident != NULL && same_attempt && (!incident->d.judged || late)) {
         keep_fact(core, job, fact); /* evidence for the incident at hand, or too late to matter */
     } else if (fact->severity >= 2) {
         merge(core, job, fact);
@@ -306,6 +315,9 @@ static void fence_unclean(struct core *core, struct job *job)
 
 static bool evidence_closed(const struct core *core, const struct job *job)
 {
+    if (!link_settled(core)) {
+        return false; /* right after a start: most of the evidence is still on its way */
+    }
     if (core->t - job->evidence_open_ms >= core->config.evidence_max_ms) {
         return true;
     }
@@ -330,7 +342,7 @@ static void look_stop(struct core *core, struct job *job, const struct recovery 
 {
     bool fenced = false;
     fence_unclean(core, job);
-    if (core->t >= stop_deadline(core, job, recovery)) {
+    if (core->t >= stop_deadline(core, job, recovery) && core_ready(core)) {
         (void)recovery_all_gone(core, job, &fenced); /* for slot->gone */
         job_fence_rest(core, job, "did not prove itself empty in time after the stop");
     }
@@ -450,7 +462,7 @@ static void look_check(struct core *core, struct job *job)
             continue;
         }
         all = false;
-        if (node->check_nonce != 0 && core->t >= node->check_ms) {
+        if (node->check_nonce != 0 && core->t >= node->check_ms && core_ready(core)) {
             node->check_nonce = 0;
             check_failed_on(core, job, node, "no answer to the quick check");
             return;
@@ -513,7 +525,7 @@ static bool slot_restored(const struct job *job, const struct slot *slot)
 
 static bool slot_stepped(const struct job *job, const struct slot *slot)
 {
-    return slot->d.done || (slot->started && !slot->mailbox) || slot->step > job->d.restore_step;
+    return slot->d.done || slot->mute || slot->step > job->d.restore_step;
 }
 
 /* Everybody who has not arrived in time is named, each with a fact of its own. */

@@ -7,13 +7,17 @@
 
 #include "controller/core/impl.h"
 
+enum { MUTE_MS = 30000 }; /* so long a running program may leave its mailbox alone */
+
 void report_forget(struct job *job, struct slot *slot)
 {
     struct record_image_slot d = slot->d;
     memset(slot, 0, sizeof *slot);
     slot->d = d;
     job->step = 0;
+    job->step_top = 0;
     job->step_at_ms = 0;
+    job->end_ms = 0;
 }
 
 bool report_empty(const struct node *node)
@@ -31,17 +35,17 @@ bool report_gone(const struct node *node, uint32_t job, uint32_t attempt)
     bool told = false;
     for (uint32_t i = 0; i < node->report_count; i++) {
         const struct attempt_report *report = &node->reports[i];
-        if (report->job != job || report->attempt > attempt) {
+        if (report->job != job) {
             continue;
         }
-        if (!report->empty) {
+        if (report->attempt <= attempt && !report->empty) {
             return false;
         }
-        told = told || (report->attempt == attempt && report->stop_seen);
+        told = told || (report->attempt >= attempt && report->stop_seen);
     }
-    /* Without the agent's word that the stop order for this very attempt has reached it, an order
-     * to run may still be on its way. */
-    return told;
+    /* Without the agent's word that a stop order for this very attempt or a later one has reached
+     * it, an order to run may still be on its way; but for a session that has carried none. */
+    return told || !node->run_sent;
 }
 
 static bool rank_ended(const struct rank_report *rank)
@@ -75,15 +79,16 @@ static void end_fact(struct core *core, struct job *job, const struct node *node
                      const struct attempt_report *report, uint32_t index)
 {
     const struct rank_report *rank = &report->ranks[index];
-    struct fact fact = {.source = FACT_RANK_END,
-                        .severity = 2,
-                        .node = node->d.node,
-                        .job = job->d.job,
-                        .attempt = report->attempt,
-                        .rank = (int32_t)(report->first_rank + index),
-                        .gpu = (int32_t)index,
-                        .port = -1,
-                        .receive_ms = core->wall_ms};
+    struct fact fact = {
+        .source = FACT_RANK_END,
+        .severity = 2,
+        .node = node->d.node,
+        .job = job->d.job,
+        .attempt = report->attempt,
+        .rank = (int32_t)(report->first_rank + index),
+        .gpu = (int32_t)index,
+        .port = -1,
+        .receive_ms = core->wall_ms > rank->phase_age_ms ? core->wall_ms - rank->phase_age_ms : 0};
     switch (rank->state) {
     case RANK_EXITED:
         fact.code = rank->code;
@@ -103,12 +108,18 @@ static void end_fact(struct core *core, struct job *job, const struct node *node
     recovery_fact(core, job, &fact, service_now(core));
 }
 
-static void slot_is_done(struct core *core, struct job *job, struct slot *slot)
+static void slot_is_done(struct core *core, struct job *job, struct slot *slot,
+                         const struct attempt_report *report)
 {
+    uint64_t step = UINT64_MAX;
+    for (uint32_t i = 0; i < report->rank_count; i++) {
+        step = report->ranks[i].step < step ? report->ranks[i].step : step;
+    }
     struct record *record = record_begin(core, RECORD_slot_done_kind);
     record->u.slot_done.job = job->d.job;
     record->u.slot_done.attempt = job->d.attempt;
     record->u.slot_done.slot = slot->d.slot;
+    record->u.slot_done.step = step == UINT64_MAX ? 0 : step;
     record->job = job->d.job;
     record->node = slot->d.node;
     record_subject(record, "job/%s", job->d.name);
@@ -135,13 +146,14 @@ static void look_at_ends(struct core *core, struct job *job, struct slot *slot,
         }
     }
     if (good == report->rank_count && good > 0 && !slot->d.done) {
-        slot_is_done(core, job, slot);
+        slot_is_done(core, job, slot, report);
     }
 }
 
 /* ---- progress ------------------------------------------------------------------------------- */
 
-static void slot_progress(struct core *core, struct slot *slot, const struct attempt_report *report)
+static void slot_progress(struct core *core, struct job *job, struct slot *slot,
+                          const struct attempt_report *report)
 {
     uint64_t step = UINT64_MAX;
     uint64_t step_max = 0;
@@ -161,14 +173,21 @@ static void slot_progress(struct core *core, struct slot *slot, const struct att
         slot->progress_ms = core->t;
         core->look = core->look || slot->phase != phase || started != slot->started;
     }
-    slot->started = started && report->rank_count > 0;
+    bool up = started && report->rank_count > 0;
+    slot->started_ms = up && !slot->started ? core->t : slot->started_ms;
+    slot->started = up;
     slot->mailbox = any_mailbox;
     slot->step = step == UINT64_MAX ? 0 : step;
     slot->step_max = step_max;
     slot->phase = phase;
-    /* A program that does not use the library shows nothing: it counts as through. */
-    slot->initialised = slot->started && (!any_mailbox || phase > PHASE_INIT);
-    slot->restored = slot->started && (!any_mailbox || phase > PHASE_RESTORE);
+    /* A program that does not use the library shows nothing and counts as through; one that does
+     * takes its time before it opens its mailbox. */
+    job->library = job->library || any_mailbox;
+    bool mute = up && !any_mailbox && !job->library && core->t - slot->started_ms >= MUTE_MS;
+    core->look = core->look || mute != slot->mute;
+    slot->mute = mute;
+    slot->initialised = mute || (any_mailbox && phase > PHASE_INIT);
+    slot->restored = mute || (any_mailbox && phase > PHASE_RESTORE);
 }
 
 static void job_progress(struct core *core, struct job *job)
@@ -177,6 +196,7 @@ static void job_progress(struct core *core, struct job *job)
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct slot *slot = slot_at(core, job, i);
         least = slot->step < least ? slot->step : least;
+        job->step_top = slot->step_max > job->step_top ? slot->step_max : job->step_top;
     }
     if (least != UINT64_MAX && least > job->step) {
         job->step = least;
@@ -252,7 +272,9 @@ static void report_one(struct core *core, struct node *node, const struct attemp
     if (core_job_over(job)) {
         return; /* desired.c tells it to stop and forget */
     }
-    if (!job->d.attempted || report->attempt > job->d.attempt) {
+    /* Ranks of an attempt that this store has not launched yet: it is older than they are. */
+    bool unlaunched = report->attempt == job->d.attempt && !job->d.launched && !report->empty;
+    if (!job->d.attempted || report->attempt > job->d.attempt || unlaunched) {
         newer_attempt(core, node, job, report);
         return;
     }
@@ -274,7 +296,7 @@ static void report_one(struct core *core, struct node *node, const struct attemp
         launch_refused(core, job, node, report);
         return;
     }
-    slot_progress(core, slot, report);
+    slot_progress(core, job, slot, report);
     look_at_ends(core, job, slot, node, report);
     job_progress(core, job);
     uint32_t step_ms = report->ranks[0].step_ms;
@@ -293,6 +315,26 @@ static bool unwanted(const struct core *core, const struct node *node,
     }
     bool current = node->d.job == job->d.job && report->attempt == job->d.attempt;
     return core_job_over(job) || (report->attempt <= job->d.attempt && !current);
+}
+
+/* The job of which this node speaks as if the last order had never come, NULL when there is none:
+ * the holder of a slot that does not know its attempt, or whose end is not proven. */
+static const struct job *unheard(const struct core *core, const struct node *node)
+{
+    const struct mark *mark = mark_find(core, node->d.node, MARK_RECOVERY, "unproven");
+    const struct job *job = core_job(core, mark != NULL ? mark->d.job : node->d.job);
+    if (job == NULL || (mark == NULL && (!job->d.attempted || !job->d.launched))) {
+        return NULL;
+    }
+    if (mark != NULL || !job_runs(job)) {
+        return report_gone(node, job->d.job, job->d.attempt) ? NULL : job;
+    }
+    for (uint32_t i = 0; i < node->report_count; i++) {
+        if (node->reports[i].job == job->d.job && node->reports[i].attempt == job->d.attempt) {
+            return NULL;
+        }
+    }
+    return job;
 }
 
 static bool was_reported(const struct node *node, const struct attempt_report *report)
@@ -316,7 +358,8 @@ void report_attempts(struct core *core, struct node *node, const struct attempt_
     uint32_t told_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         changed = changed || !was_reported(node, &reports[i]);
-        if (unwanted(core, node, &reports[i]) && !was_reported(node, &reports[i])) {
+        bool deaf = !reports[i].stop_seen && !reports[i].empty;
+        if (unwanted(core, node, &reports[i]) && (deaf || !was_reported(node, &reports[i]))) {
             told[told_count++] = reports[i];
         }
     }
@@ -332,6 +375,10 @@ void report_attempts(struct core *core, struct node *node, const struct attempt_
     }
     for (uint32_t i = 0; i < told_count; i++) {
         desired_send(core, node, core_job(core, told[i].job));
+    }
+    const struct job *job = unheard(core, node);
+    if (job != NULL && node->beat_sequence > 0) { /* a hello is answered with all of it anyway */
+        desired_send(core, node, job);
     }
 }
 

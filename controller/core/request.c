@@ -67,12 +67,19 @@ static bool name_taken(struct core *core, const struct request *request)
 {
     for (uint32_t i = 0; i < core->job_count; i++) {
         const struct job *job = &core->jobs[i];
-        if (!core_job_over(job) && text_equal(job->d.name, request->spec->name)) {
+        if (core_job_over(job) || !text_equal(job->d.name, request->spec->name)) {
+            continue;
+        }
+        if (job->d.text_hash == request->spec->text_hash && job->d.text_hash != 0) {
+            /* said again by somebody who never saw the answer */
+            reply(core, request, 0, job->d.job, false, "%s was submitted already and is %s",
+                  job->d.name, WORD(job_state, job->d.state));
+        } else {
             reply(core, request, -EBUSY, job->d.job, false,
                   "a job named %s is %s; cancel it first or choose another name", job->d.name,
                   WORD(job_state, job->d.state));
-            return true;
         }
+        return true;
     }
     return false;
 }
@@ -558,7 +565,8 @@ static void adopt(struct core *core, const struct request *request, bool stop)
         record_says(record, "ForeignResolved", SEVERITY_INFO, "%s by %s",
                     stop ? "stopped" : "adopted", request->actor);
         core_emit(core, record);
-        if (!stop) {
+        const struct job *job = core_job(core, d.job);
+        if (!stop && job != NULL && (!job->d.attempted || d.attempt > job->d.attempt)) {
             adopt_counters(core, d.job, d.attempt, 0);
         }
         resolved++;

@@ -46,6 +46,8 @@ struct node {
     uint64_t checked_ms;  /* last passed check; 0 = never in this process */
     uint64_t new_session; /* a duplicate that waits for the old session's ping */
     uint64_t desired_sequence;
+    bool would;    /* said what would become of it, were automation not held */
+    bool run_sent; /* this session has carried an order to run */
     uint32_t report_count;
     struct attempt_report reports[ATTEMPTS_PER_NODE_MAX];
     bool reported; /* reports are of this process's lifetime */
@@ -68,6 +70,8 @@ struct slot {
     bool gone;            /* proven empty of the attempt being stopped */
     bool left;            /* a rank ended as a planned stop asked it to */
     bool mailbox;         /* its ranks use the library */
+    bool mute;            /* they do not, as far as anybody can tell: nothing more will be shown */
+    uint64_t started_ms;  /* monotonic: since when all of them run */
     bool checked;         /* incoming node's quick check passed for this attempt */
     uint64_t progress_ms; /* monotonic time of the last step or phase change */
 };
@@ -79,6 +83,7 @@ struct job {
     uint32_t slots_done;
     /* soft */
     uint64_t step;        /* least completed step over all slots, 0 = none yet */
+    uint64_t step_top;    /* furthest step that any rank completed: what a rollback takes away */
     uint64_t step_at_ms;  /* when it last moved */
     uint32_t step_ms;     /* median step time as the ranks report it */
     uint64_t saved_ms;    /* service time that the newest complete checkpoint covers */
@@ -91,6 +96,7 @@ struct job {
     uint64_t drain_ms;       /* a drain waits for a checkpoint until then; 0 = none */
     uint64_t end_ms;         /* first rank ended 0 */
     uint32_t check_failures; /* quick checks that failed in this recovery */
+    bool library;            /* some rank of any attempt used the library */
     bool waiting_spare;
     char wait_text[TEXT_SIZE]; /* what it waits for, and what would unblock it */
 };
@@ -150,6 +156,7 @@ const struct recovery *core_recovery_at(const struct core *core, uint32_t index)
 const struct recovery *core_recovery(const struct core *core, uint32_t id);
 const struct record_image_fact *core_fact_at(const struct core *core,
                                              uint32_t index); /* open ones */
+const struct record_image_blamed *core_blamed_at(const struct core *core, uint32_t index);
 const struct foreign *core_foreign_at(const struct core *core, uint32_t index);
 
 #endif

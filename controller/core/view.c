@@ -105,8 +105,10 @@ const char *core_node_state_word(const struct core *core, const struct node *nod
         return "validating";
     }
     if (node->d.life == NODE_OUT) {
-        bool no_new_only = !node_leaves(core, node, &when);
-        return no_new_only ? "cordoned" : "drained";
+        if (mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL) {
+            return "draining"; /* something may still run there */
+        }
+        return node_leaves(core, node, &when) ? "drained" : "cordoned";
     }
     if (node->d.life == NODE_LEAVING || node_leaves(core, node, &when)) {
         return "draining";
@@ -125,7 +127,8 @@ const char *core_node_role_word(const struct core *core, const struct node *node
 bool core_node_usable(const struct core *core, const struct node *node)
 {
     bool life_ok = node->d.life == NODE_READY || node->d.life == NODE_PROBATION;
-    return life_ok && !node->d.removed && !node->d.lost && node->d.job == 0 &&
+    bool reachable = node->d.address[0] != '\0'; /* rank 0 of an attempt may come to stand there */
+    return life_ok && reachable && !node->d.removed && !node->d.lost && node->d.job == 0 &&
            node->link == LINK_UP && node->session != 0 && node->reported && node->checks_ok &&
            report_empty(node) && !node_marked(core, node);
 }
@@ -238,6 +241,11 @@ const struct recovery *core_recovery(const struct core *core, uint32_t id)
 const struct record_image_fact *core_fact_at(const struct core *core, uint32_t index)
 {
     return index < core->fact_count ? &core->facts[index] : NULL;
+}
+
+const struct record_image_blamed *core_blamed_at(const struct core *core, uint32_t index)
+{
+    return index < core->blamed_count ? &core->blamed[index] : NULL;
 }
 
 const struct foreign *core_foreign_at(const struct core *core, uint32_t index)

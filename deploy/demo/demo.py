@@ -55,11 +55,11 @@ def spec(cluster, weights, initial, seed=1, steps=STEPS):
                         extra=extra, every=EVERY, step_min_ms=STEP_MS, seed=seed)
 
 
-def loss(cluster):
-    """The newest loss in rank 0's output, or None."""
+def newest_line(cluster):
+    """(step, loss) of the newest line in rank 0's output: fresher than any report; (0, None)."""
     status, text = cluster.request("GET", f"/v1/jobs/{JOB}/logs?rank=0&tail_bytes=400")
-    found = re.findall(r"loss ([0-9.]+)", text) if status == 200 else []
-    return float(found[-1]) if found else None
+    found = re.findall(r"step (\d+) loss ([0-9.]+)", text) if status == 200 else []
+    return (int(found[-1][0]), float(found[-1][1])) if found else (0, None)
 
 
 def show_phases(screen, recovery):
@@ -75,15 +75,15 @@ def wait_step(cluster, screen, step, seconds=60):
     """Until the job has done that step; shows the loss on the way."""
     cluster.until(lambda: (cluster.job(JOB) or {}).get("step", 0) >= step
                   and cluster.job(JOB)["state"] == "running", seconds, f"step {step}")
-    now = loss(cluster)
-    screen.say(f"step {cluster.job(JOB)['step']}" + (f", loss {now:.3f}" if now else ""))
+    now, loss = newest_line(cluster)
+    screen.say(f"step {now}" + (f", loss {loss:.3f}" if loss else ""))
 
 
 def off_checkpoint(cluster):
-    """Waits until the running step lies between two checkpoints; returns that step."""
+    """Waits until the newest completed step lies well between two checkpoints; returns it."""
     def between():
-        step = (cluster.job(JOB) or {}).get("step", 0)
-        return step if step % EVERY in (4, 5, 6, 7, 8, 9, 10, 11) else 0
+        step, _ = newest_line(cluster)
+        return step if 5 <= step % EVERY <= EVERY - 6 else 0
     return cluster.until(between, 30, "a step between two checkpoints")
 
 
@@ -104,7 +104,7 @@ def fault_node(cluster, screen):
     victim = cluster.slot_nodes(JOB)[2]
     step = off_checkpoint(cluster)
     pids = cluster.kill_node(victim)
-    screen.say(f"{victim}: {len(pids)} processes killed while step {step + 1} ran")
+    screen.say(f"{victim}: {len(pids)} processes killed after step {step}, while the next one ran")
     return {"fault": "node", "node": victim, "step": step}
 
 
@@ -114,7 +114,7 @@ def fault_rank(cluster, screen):
     step = off_checkpoint(cluster)
     rank, pid = sorted(cluster.rank_pids(victim).items())[0]
     os.kill(pid, signal.SIGKILL)
-    screen.say(f"rank {rank} on {victim} (pid {pid}) killed while step {step + 1} ran")
+    screen.say(f"rank {rank} on {victim} (pid {pid}) killed after step {step}, while the next one ran")
     cluster.until(lambda: (cluster.job(JOB) or {}).get("state") == "recovering", 10,
                   "the recovery begins")
     phase = cluster.job(JOB)["phase"]
@@ -128,7 +128,7 @@ def fault_rank(cluster, screen):
 def fault_drain(cluster, screen):
     screen.head("3. an operator drains a node")
     victim = cluster.slot_nodes(JOB)[3]
-    step = cluster.job(JOB)["step"]
+    step, _ = newest_line(cluster)
     screen.say(cluster.cli("drain", victim, "--reason", "swap DIMMs, DC-4520").strip())
     return {"fault": "planned", "node": victim, "step": step}
 
@@ -171,6 +171,7 @@ def commit_of_tree():
 def make_report(faults, recoveries, hashes, seconds):
     listed = [{"id": r["id"], "cause": r["cause"], "blamed": r["blamed"], "why": r["why"],
                "phases_ms": {p["name"]: p["ms"] for p in r["phases"]}, "took_ms": r["took_ms"],
+               "last_step": r["last_step"], "restore_step": r["restore_step"],
                "lost_steps": r["lost_steps"], "moved_nodes": r["moved_nodes"],
                "shifted_ranks": r["shifted_ranks"]} for r in recoveries]
     return {"commit": commit_of_tree(), "weights_identical": hashes["broken"] == hashes["unbroken"],
@@ -186,6 +187,10 @@ def judge(report):
         wrong.append("the weights of the broken and the unbroken run differ")
     if len({hashes["broken"], hashes["initial"], hashes["other_seed"]}) != 3:
         wrong.append("initial weights, or those of another seed, equal the final ones")
+    for fault, recovery in zip(report["faults"], report["recoveries"]):
+        if recovery["last_step"] < fault["step"]:
+            wrong.append(f"{fault['fault']}: hit after step {fault['step']}, but the recovery knows "
+                         f"of step {recovery['last_step']} only")
     causes = [r["cause"] for r in report["recoveries"]]
     if causes != ["node", "rank", "planned"]:
         wrong.append(f"causes are {causes}, not node, rank, planned")

@@ -267,6 +267,9 @@ static void take_key(const struct config_tree *tree, const struct table *table,
     json_t *value = NULL;
     if (key->type != CONFIG_GROUP) {
         value = config_value_of_node(tree, index, key);
+        if (value == NULL && key->default_text != NULL) {
+            value = config_value_of_default(key); /* for those who go on checking */
+        }
     } else if (config_get(root, key->path) == NULL) {
         value = json_object();
     }
@@ -274,13 +277,14 @@ static void take_key(const struct config_tree *tree, const struct table *table,
         set_path(root, key->path, value);
     }
     if (node->key_line > 0) {
-        int result = json_object_set_new(lines, key->path, json_integer(node->key_line));
+        json_t *place = json_pack("[i, i]", node->key_line, node->key_column);
+        int result = json_object_set_new(lines, key->path, place);
         CHECK(result == 0);
     }
 }
 
-/* Takes the document apart by the table. */
-static int take_tree(const struct config_tree *tree, const struct table *table, json_t **ret_tree)
+/* Takes the document apart by the table. New. */
+static json_t *take_tree(const struct config_tree *tree, const struct table *table)
 {
     json_t *root = json_object();
     json_t *lines = json_object();
@@ -294,18 +298,14 @@ static int take_tree(const struct config_tree *tree, const struct table *table, 
         CHECK(result == 0);
     }
     json_decref(lines);
-    if (tree->report->total > 0) {
-        json_decref(root);
-        return -EINVAL;
-    }
-    *ret_tree = root;
-    return 0;
+    return root;
 }
 
-/* What both readers share: the tree has been read with `result`. */
+/* What all readers share: the tree has been read with `result`. */
 static int finish(struct config_tree *tree, int result, const struct config_key *keys,
                   size_t key_count, json_t **ret_tree)
 {
+    *ret_tree = NULL;
     const struct table table = {.keys = keys, .count = key_count};
     if (result == 0 && tree->count == 0) { /* an empty document is a map without keys */
         struct config_node root = {.kind = NODE_MAP, .line = 1, .column = 1};
@@ -320,16 +320,18 @@ static int finish(struct config_tree *tree, int result, const struct config_key 
         result = -EINVAL;
     }
     if (result == 0) {
-        result = take_tree(tree, &table, ret_tree);
+        *ret_tree = take_tree(tree, &table);
+        result = tree->report->total > 0 ? -EINVAL : 0;
     }
     config_tree_done(tree);
     return result;
 }
 
-int config_parse_yaml(const char *text, size_t size, const struct config_key *keys,
-                      size_t key_count, json_t **ret_tree, struct config_report *report)
+int config_read_yaml(const char *text, size_t size, const struct config_key *keys, size_t key_count,
+                     json_t **ret_tree, struct config_report *report)
 {
     *report = (struct config_report){.count = 0};
+    *ret_tree = NULL;
     if (size > CONFIG_SIZE_MAX) {
         config_problem_add(report, 1, 1, "", "", "the document has %zu bytes: at most %d are taken",
                            size, CONFIG_SIZE_MAX);
@@ -341,14 +343,54 @@ int config_parse_yaml(const char *text, size_t size, const struct config_key *ke
     return finish(&tree, result, keys, key_count, ret_tree);
 }
 
-int config_parse_json(const json_t *json, const struct config_key *keys, size_t key_count,
-                      json_t **ret_tree, struct config_report *report)
+int config_read_json(const json_t *json, const struct config_key *keys, size_t key_count,
+                     json_t **ret_tree, struct config_report *report)
 {
     *report = (struct config_report){.count = 0};
     struct config_tree tree;
     config_tree_init(&tree, report);
     int result = config_json_read(&tree, json);
     return finish(&tree, result, keys, key_count, ret_tree);
+}
+
+/* A tree with faults is for those who asked for it. */
+static int all_or_nothing(int result, json_t *tree, json_t **ret_tree)
+{
+    if (result == 0) {
+        *ret_tree = tree;
+    } else {
+        json_decref(tree);
+    }
+    return result;
+}
+
+int config_parse_yaml(const char *text, size_t size, const struct config_key *keys,
+                      size_t key_count, json_t **ret_tree, struct config_report *report)
+{
+    json_t *tree = NULL;
+    int result = config_read_yaml(text, size, keys, key_count, &tree, report);
+    return all_or_nothing(result, tree, ret_tree);
+}
+
+int config_parse_json(const json_t *json, const struct config_key *keys, size_t key_count,
+                      json_t **ret_tree, struct config_report *report)
+{
+    json_t *tree = NULL;
+    int result = config_read_json(json, keys, key_count, &tree, report);
+    return all_or_nothing(result, tree, ret_tree);
+}
+
+bool config_has_problem(const struct config_report *report, const char *path)
+{
+    size_t size = strlen(path);
+    for (size_t index = 0; index < report->count; index++) {
+        const char *other = report->problems[index].path;
+        if (strncmp(other, path, size) == 0 &&
+            (other[size] == '\0' || other[size] == '.' || other[size] == '[')) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- access ------------------------------------------------------------------------------ */
@@ -371,10 +413,20 @@ const json_t *config_get(const json_t *tree, const char *path)
     return json;
 }
 
+static int place_of(const json_t *tree, const char *path, size_t which)
+{
+    const json_t *place = json_object_get(json_object_get(tree, CONFIG_LINES_KEY), path);
+    return (int)json_integer_value(json_array_get(place, which));
+}
+
 int config_line(const json_t *tree, const char *path)
 {
-    const json_t *line = json_object_get(json_object_get(tree, CONFIG_LINES_KEY), path);
-    return (int)json_integer_value(line);
+    return place_of(tree, path, 0);
+}
+
+int config_column(const json_t *tree, const char *path)
+{
+    return place_of(tree, path, 1);
 }
 
 void config_lines_drop(json_t *tree)

@@ -73,16 +73,27 @@ MUST_CHECK int config_parse_yaml(const char *text, size_t size, const struct con
  * either reader, its lines dropped, reads back as itself. */
 MUST_CHECK int config_parse_json(const json_t *json, const struct config_key *keys,
                                  size_t key_count, json_t **ret_tree, struct config_report *report);
+/* The same two for a caller that checks more than a table can say, and wants to report that too:
+ * with -EINVAL *ret_tree is given as well, keys that are faulty or missing at their defaults (left
+ * out where they have none), or NULL when the document could not be read as a map of keys. */
+MUST_CHECK int config_read_yaml(const char *text, size_t size, const struct config_key *keys,
+                                size_t key_count, json_t **ret_tree, struct config_report *report);
+MUST_CHECK int config_read_json(const json_t *json, const struct config_key *keys, size_t key_count,
+                                json_t **ret_tree, struct config_report *report);
+/* True when something was found at this key or below it: its value in the tree is a default then,
+ * and what rests on it need not be checked. */
+bool config_has_problem(const struct config_report *report, const char *path);
 void config_problem_add(struct config_report *report, int line, int column, const char *path,
                         const char *hint, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
-/* The tree from YAML carries one member more, the lines of its keys: drop it before the tree is
+/* The tree from YAML carries one member more, the places of its keys: drop it before the tree is
  * stored, compared or sent. */
 #define CONFIG_LINES_KEY "$lines"
 void config_lines_drop(json_t *tree);
 /* Where a key stands in the YAML text that produced this tree: 0 when unknown. For problems that
  * are found after parsing (a layout that does not multiply out), before config_lines_drop(). */
 int config_line(const json_t *tree, const char *path);
+int config_column(const json_t *tree, const char *path);
 /* Typed access by dotted path; the key must exist with that type (CHECKed): tables guarantee it. */
 int64_t config_int(const json_t *tree, const char *path);
 const char *config_text(const json_t *tree, const char *path); /* borrowed; "" when absent */

@@ -1,7 +1,7 @@
 /* rank_stub.c: a rank that trains nothing, for tests of those who start and watch ranks.
  *
  *     rank_stub [--steps=N] [--step-ms=N] [--save-every=N] [--folder=PATH] [--exchange=KEY]
- *               [--touch=PATH] [--inject=WHAT[,WHAT…]]
+ *               [--touch=PATH] [--touch-at=K] [--inject=WHAT[,WHAT…]]
  *
  * Takes RANK, WORLD_SIZE, MASTER_PORT and KEEPSTEP_ATTEMPT from its environment, tells its steps
  * through the library, prints "step N" lines, saves a shard each save-every steps, and obeys
@@ -13,7 +13,7 @@
  *     fork-child   leaves a process in its own session, deaf to TERM, with an empty environment
  *     hold-port    keeps MASTER_PORT bound, in that process too when there is one
  *
- * --touch stats a path at step 1, for file systems that never answer. */
+ * --touch stats a path at step K (1), for file systems that never answer. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ enum { PATH_LENGTH = 512, EXCHANGE_MS = 30000, SHARDS_MS = 10000 };
 struct stub {
     uint64_t rank, world, port, attempt;
     uint64_t steps, step_ms, save_every;
-    uint64_t crash_at, hang_at, exit_at, exit_code, slow;
+    uint64_t crash_at, hang_at, exit_at, exit_code, touch_at, slow;
     bool ignore_term, fork_child, hold_port;
     const char *folder, *exchange, *touch;
 };
@@ -110,6 +110,8 @@ static bool argument_take(struct stub *stub, char *argument)
         stub->exchange = rest;
     } else if (starts(argument, "--touch=", &rest)) {
         stub->touch = rest;
+    } else if (starts(argument, "--touch-at=", &rest)) {
+        stub->touch_at = number(rest);
     } else if (starts(argument, "--inject=", &rest)) {
         char *what = argument + strlen("--inject=");
         while (what != NULL) {
@@ -241,7 +243,7 @@ static void step_run(const struct stub *stub, uint64_t step)
 {
     struct stat info;
     (void)keepstep_step_begin(step);
-    if (step == 1 && stub->touch != NULL) {
+    if (step == stub->touch_at && stub->touch != NULL) {
         (void)stat(stub->touch, &info); /* may never come back */
     }
     if (step == stub->crash_at) {
@@ -279,7 +281,7 @@ static int steps_run(const struct stub *stub, uint64_t first)
 int main(int argc, char **argv)
 {
     struct keepstep_restore restore;
-    struct stub stub = {.steps = 10, .step_ms = 10, .slow = 1};
+    struct stub stub = {.steps = 10, .step_ms = 10, .touch_at = 1, .slow = 1};
     for (int i = 1; i < argc; i++) {
         if (!argument_take(&stub, argv[i])) {
             (void)fprintf(stderr, "rank_stub: %s?\n", argv[i]);

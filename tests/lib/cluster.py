@@ -78,6 +78,17 @@ class Cluster:
 
     # ---- daemons -------------------------------------------------------------------------------
 
+    # A cluster whose nodes have networks of their own overrides these two; name None is the
+    # controller.
+
+    def address(self, name):
+        """Where a node, or the controller, is reached."""
+        return "127.0.0.1"
+
+    def inside(self, name):
+        """Words before a daemon's command that bring it into its network."""
+        return []
+
     def _write_config(self):
         keys = {"timing.start_grace": self.start_grace, **self.beside}
         tree = {}
@@ -94,8 +105,9 @@ class Cluster:
         """Starts the controller; flags such as --crash-at=after:12."""
         log = open(self.folder / "controller.log", "ab")
         self.controller = subprocess.Popen(
-            [str(self.build / "keepstep-controller"), "--config", str(self.folder / "controller.yaml"),
-             "--database", str(self.database), "--listen-agents", f"127.0.0.1:{self.agent_port}",
+            [*self.inside(None), str(self.build / "keepstep-controller"),
+             "--config", str(self.folder / "controller.yaml"), "--database", str(self.database),
+             "--listen-agents", f"{self.address(None)}:{self.agent_port}",
              "--listen-rest", "", "--listen-socket", self.socket, *flags],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         log.close()
@@ -121,11 +133,13 @@ class Cluster:
         state.mkdir(parents=True, exist_ok=True)
         log = open(self.folder / f"{name}.log", "ab")
         self.agents[name] = subprocess.Popen(
-            [str(self.build / "keepstep-agent"), "--node", name, "--controller",
-             f"127.0.0.1:{self.agent_port}", "--state", str(state / "state"), "--run",
-             str(state / "run"), "--peer-listen", f"127.0.0.1:{self.peer_ports[index]}", "--address",
-             "127.0.0.1", "--rack", f"r{index // 2 + 1:02d}", "--gpus", str(self.ranks_per_node),
-             "--shim", str(self.build / "keepstep-ranks"), *flags],
+            [*self.inside(name), str(self.build / "keepstep-agent"), "--node", name,
+             "--controller", f"{self.address(None)}:{self.agent_port}",
+             "--state", str(state / "state"), "--run", str(state / "run"),
+             "--peer-listen", f"{self.address(name)}:{self.peer_ports[index]}",
+             "--address", self.address(name), "--rack", f"r{index // 2 + 1:02d}",
+             "--gpus", str(self.ranks_per_node), "--shim", str(self.build / "keepstep-ranks"),
+             *flags],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         log.close()
 

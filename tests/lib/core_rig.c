@@ -8,19 +8,43 @@
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
+enum { TICK_MS = 10 };
+
 static void carry_out(struct rig *rig, const struct core_output *output);
+
+/* The commit of one step's records. true: the controller was killed before or after it. */
+static bool commit(struct rig *rig, const struct core_output *output)
+{
+    uint32_t after = rig->record_count + output->record_count;
+    bool killed = rig->kill_at > rig->record_count && rig->kill_at <= after;
+    if (killed && rig->kill_before) {
+        return true;
+    }
+    for (uint32_t i = 0; i < output->record_count; i++) {
+        CHECK(rig->record_count < RIG_RECORDS_MAX);
+        rig->records[rig->record_count] = output->records[i];
+        rig->records[rig->record_count].text = NULL;
+        rig->record_count++;
+    }
+    if (output->record_count > 0) {
+        rig->commit_ends[rig->commit_count++] = rig->record_count;
+    }
+    return killed;
+}
 
 void rig_step(struct rig *rig, struct event *event)
 {
+    if (rig->dead) {
+        return; /* nobody there to hear it */
+    }
     struct core_output output;
     event->now_ms = rig->now_ms;
     event->wall_ms = 1000000000ull + rig->now_ms;
     core_step(rig->core, event, &output);
-    for (uint32_t i = 0; i < output.record_count; i++) {
-        CHECK(rig->record_count < RIG_RECORDS_MAX);
-        rig->records[rig->record_count] = output.records[i];
-        rig->records[rig->record_count].text = NULL;
-        rig->record_count++;
+    if (commit(rig, &output)) {
+        rig->kill_at = 0;
+        rig->dead = true;
+        return;
     }
     size_t size = strlen(output.trace);
     if (rig->verbose) {
@@ -82,7 +106,7 @@ static struct rig_attempt *new_attempt(struct rig_node *node, uint32_t job, uint
 static void obey_run(struct rig *rig, struct rig_node *node, const struct msg_desired *d)
 {
     struct rig_attempt *a = find_attempt(node, d->job, d->attempt);
-    if (a != NULL || !d->start) {
+    if (a != NULL || !d->start || node->ignore_run) {
         return;
     }
     a = new_attempt(node, d->job, d->attempt);
@@ -91,12 +115,20 @@ static void obey_run(struct rig *rig, struct rig_node *node, const struct msg_de
     a->report.shim_alive = true;
     a->started_ms = rig->now_ms;
     a->base_step = d->restore_step;
+    a->world = d->world;
+    if (node->no_launch) {
+        a->report.refused = true;
+        a->report.empty = true;
+        text_copy(a->report.text, TEXT_SIZE, "workdir is not there");
+        return;
+    }
     for (uint32_t i = 0; i < d->rank_count; i++) {
         a->report.ranks[i].state = RANK_RUNNING;
         a->report.ranks[i].has_mailbox = true;
         a->report.ranks[i].phase = PHASE_INIT;
     }
     rig->starts[node - rig->nodes] += d->rank_count;
+    node->beat_at_ms = rig->now_ms;
 }
 
 static void obey_stop(struct rig *rig, struct rig_node *node, const struct msg_desired *d)
@@ -105,9 +137,10 @@ static void obey_stop(struct rig *rig, struct rig_node *node, const struct msg_d
     for (uint32_t i = 0; i < node->attempt_count;) {
         struct rig_attempt *a = &node->attempts[i];
         if (a->report.job == d->job && a->report.attempt <= d->attempt) {
-            known = true;
+            known = known || a->report.attempt == d->attempt;
             a->report.stop_seen = true;
             a->stop_at_ms = a->stop_at_ms == 0 ? rig->now_ms + 50 : a->stop_at_ms;
+            a->forget = d->forget;
             if (d->forget && a->report.empty) {
                 *a = node->attempts[--node->attempt_count];
                 continue;
@@ -115,16 +148,20 @@ static void obey_stop(struct rig *rig, struct rig_node *node, const struct msg_d
         }
         i++;
     }
-    if (!known && !d->forget) {
+    if (!known && !d->forget) { /* seen, and nothing of it ever ran here */
         struct rig_attempt *a = new_attempt(node, d->job, d->attempt);
         a->report.stop_seen = true;
         a->report.empty = true;
+        node->beat_at_ms = rig->now_ms;
     }
 }
 
 static void obey_check(struct rig *rig, struct rig_node *node, const struct msg_check *check)
 {
     struct message m = {.kind = MSG_CHECK_RESULT};
+    if (node->ignore_check) {
+        return;
+    }
     m.u.check_result.nonce = check->nonce;
     m.u.check_result.job = check->job;
     m.u.check_result.ok = !node->check_fails;
@@ -183,7 +220,7 @@ static void carry_out(struct rig *rig, const struct core_output *output)
     uint32_t count = output->action_count;
     struct action *actions = mem_alloc(count > 0 ? count : 1, sizeof *actions);
     memcpy(actions, output->actions, count * sizeof *actions);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && !rig->dead; i++) {
         const struct action *action = &actions[i];
         struct rig_node *node = by_session(rig, action->session);
         if (action->kind == ACTION_REPLY) {
@@ -216,12 +253,22 @@ static void start_core(struct rig *rig)
 
 struct rig *rig_create(uint32_t nodes, uint64_t seed)
 {
+    struct core_limits limits = core_limits_default;
+    struct core_config config = {0};
+    limits.agents = RIG_NODES_MAX;
+    return rig_create_with(nodes, seed, &limits, &config);
+}
+
+struct rig *rig_create_with(uint32_t nodes, uint64_t seed, const struct core_limits *limits,
+                            const struct core_config *config)
+{
     CHECK(nodes <= RIG_NODES_MAX);
     struct rig *rig = mem_alloc(1, sizeof *rig);
     rig->records = mem_alloc(RIG_RECORDS_MAX, sizeof *rig->records);
-    rig->limits = core_limits_default;
-    rig->limits.agents = RIG_NODES_MAX;
-    rig->config.start_grace_ms = 1000;
+    rig->limits = *limits;
+    rig->config = *config;
+    rig->config.start_grace_ms = config->start_grace_ms == 0 ? 1000 : config->start_grace_ms;
+    rig->kill_away_ms = 300;
     rig->step_ms = 100;
     rig->init_ms = 200;
     rig->now_ms = 5000;
@@ -234,6 +281,7 @@ struct rig *rig_create(uint32_t nodes, uint64_t seed)
         text_format(node->boot_id, BOOT_ID_SIZE, "00000000-0000-0000-0000-%012u", i);
         node->incarnation = 1;
         node->host_up = true;
+        node->clean = true;
     }
     int code = core_create(&rig->limits, &rig->config, seed, &rig->core);
     CHECK(code == 0);
@@ -257,29 +305,36 @@ static void fill_reports(const struct rig_node *node, struct attempt_report *rep
     *ret_count = node->attempt_count;
 }
 
-void rig_connect(struct rig *rig, uint32_t index)
+void rig_hello(struct rig *rig, uint32_t index, uint64_t session, uint64_t incarnation,
+               const char *boot_id)
 {
-    struct rig_node *node = &rig->nodes[index];
-    struct msg_hello hello = {.incarnation = node->incarnation,
-                              .clean_boot = true,
+    const struct rig_node *node = &rig->nodes[index];
+    struct msg_hello hello = {.incarnation = incarnation,
+                              .clean_boot = node->clean,
                               .protocol = 1,
-                              .peer_port = 7445,
+                              .peer_port = node->no_peer ? 0 : 7445,
                               .term_seen = node->term_seen};
-    node->agent_up = true;
-    node->session = rig->next_session++;
-    node->beat = 0;
     text_copy(hello.cluster_id, CLUSTER_ID_SIZE, node->cluster_id);
     text_copy(hello.node, NAME_SIZE, node->name);
-    text_copy(hello.boot_id, BOOT_ID_SIZE, node->boot_id);
+    text_copy(hello.boot_id, BOOT_ID_SIZE, boot_id);
     text_copy(hello.address, ADDRESS_SIZE, "127.0.0.1");
     text_copy(hello.version, NAME_SIZE, "1.0");
     text_copy(hello.labels.rack, NAME_SIZE, node->rack);
     hello.inventory.gpu_count = RIG_RANKS;
     fill_reports(node, hello.attempts, &hello.attempt_count);
-    struct event event = {.kind = EVENT_HELLO, .session = node->session};
+    struct event event = {.kind = EVENT_HELLO, .session = session};
     event.u.hello = &hello;
-    node->beat_at_ms = rig->now_ms + 1000;
     rig_step(rig, &event);
+}
+
+void rig_connect(struct rig *rig, uint32_t index)
+{
+    struct rig_node *node = &rig->nodes[index];
+    node->agent_up = true;
+    node->session = rig->next_session++;
+    node->beat = 0;
+    node->beat_at_ms = rig->now_ms + 1000;
+    rig_hello(rig, index, node->session, node->incarnation, node->boot_id);
 }
 
 void rig_connect_all(struct rig *rig)
@@ -300,6 +355,14 @@ void rig_send(struct rig *rig, uint32_t index, const struct message *message)
     }
 }
 
+void rig_send_sure(struct rig *rig, uint32_t index, const struct message *message)
+{
+    do {
+        rig_run(rig, 0); /* a controller that died is back first */
+        rig_send(rig, index, message);
+    } while (rig->dead);
+}
+
 static void send_beat(struct rig *rig, uint32_t index)
 {
     struct rig_node *node = &rig->nodes[index];
@@ -310,6 +373,43 @@ static void send_beat(struct rig *rig, uint32_t index)
     fill_reports(node, m.u.beat.attempts, &m.u.beat.attempt_count);
     node->beat_at_ms = rig->now_ms + 1000;
     rig_send(rig, index, &m);
+}
+
+/* Every rank of this attempt runs somewhere where it can: a collective would get through. */
+static bool peers_run(const struct rig *rig, const struct rig_attempt *a)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        const struct rig_node *node = &rig->nodes[i];
+        for (uint32_t k = 0; k < node->attempt_count && node->host_up && !node->hang; k++) {
+            const struct rig_attempt *other = &node->attempts[k];
+            bool same = other->report.job == a->report.job &&
+                        other->report.attempt == a->report.attempt && other->stop_at_ms == 0;
+            for (uint32_t r = 0; same && r < other->report.rank_count; r++) {
+                running += other->report.ranks[r].state == RANK_RUNNING ? 1 : 0;
+            }
+        }
+    }
+    return running == a->world;
+}
+
+static void train_together(struct rig *rig, struct rig_attempt *a)
+{
+    if (a->report.rank_count == 0 || rig->steps_stopped || !peers_run(rig, a)) {
+        return;
+    }
+    a->trained_ms += TICK_MS;
+    uint64_t loaded = rig->init_ms + rig->restore_ms;
+    for (uint32_t i = 0; i < a->report.rank_count; i++) {
+        struct rank_report *rank = &a->report.ranks[i];
+        if (a->trained_ms >= loaded) {
+            rank->phase = PHASE_STEP;
+            rank->step = a->base_step + (a->trained_ms - loaded) / rig->step_ms;
+            rank->step_ms = (uint32_t)rig->step_ms;
+        } else if (a->trained_ms >= rig->init_ms) {
+            rank->phase = PHASE_RESTORE;
+        }
+    }
 }
 
 static void train(struct rig *rig, struct rig_attempt *a)
@@ -334,8 +434,13 @@ static bool live(struct rig *rig, struct rig_node *node)
     bool changed = false;
     for (uint32_t i = 0; i < node->attempt_count; i++) {
         struct rig_attempt *a = &node->attempts[i];
+        if (a->forget && a->report.empty) { /* reported once, then dropped as told */
+            *a = node->attempts[--node->attempt_count];
+            i--;
+            continue;
+        }
         uint8_t before = a->report.ranks[0].phase;
-        train(rig, a);
+        (rig->synchronous ? train_together : train)(rig, a);
         changed = changed || before != a->report.ranks[0].phase;
         if (a->stop_at_ms != 0 && rig->now_ms >= a->stop_at_ms && !a->report.empty &&
             !node->ignore_stop) {
@@ -354,29 +459,54 @@ static bool live(struct rig *rig, struct rig_node *node)
     return changed;
 }
 
+static void tick(struct rig *rig)
+{
+    rig->now_ms += TICK_MS;
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        struct rig_node *node = &rig->nodes[i];
+        bool changed = node->host_up && live(rig, node);
+        if (node->agent_up && node->session != 0 && (changed || rig->now_ms >= node->beat_at_ms)) {
+            send_beat(rig, i);
+        }
+    }
+    if (!rig->dead && rig->now_ms >= core_deadline_ms(rig->core)) {
+        rig_event(rig, EVENT_TICK, 0);
+    }
+}
+
+/* The killed controller comes back; ranks and agents have lived on, and none of this time counts
+ * for whoever lets time pass. */
+static void revive(struct rig *rig)
+{
+    uint64_t from = rig->now_ms;
+    while (rig->now_ms < from + rig->kill_away_ms) {
+        tick(rig);
+    }
+    rig_restart(rig, 0);
+    while (!core_ready(rig->core)) {
+        tick(rig);
+    }
+    rig->lost_ms += rig->now_ms - from;
+}
+
 void rig_run(struct rig *rig, uint64_t ms)
 {
     uint64_t end = rig->now_ms + ms;
-    while (rig->now_ms < end) {
-        rig->now_ms += 10;
-        for (uint32_t i = 0; i < rig->node_count; i++) {
-            struct rig_node *node = &rig->nodes[i];
-            bool changed = node->host_up && live(rig, node);
-            if (node->agent_up && node->session != 0 &&
-                (changed || rig->now_ms >= node->beat_at_ms)) {
-                send_beat(rig, i);
-            }
-        }
-        if (rig->now_ms >= core_deadline_ms(rig->core)) {
-            rig_event(rig, EVENT_TICK, 0);
+    uint64_t lost = rig->lost_ms;
+    while (rig->dead || rig->now_ms < end + (rig->lost_ms - lost)) {
+        if (rig->dead) {
+            revive(rig);
+        } else {
+            tick(rig);
         }
     }
 }
 
 bool rig_until(struct rig *rig, uint32_t job, uint8_t state, uint64_t limit_ms)
 {
-    for (uint64_t end = rig->now_ms + limit_ms; rig->now_ms < end;) {
-        if (core_job(rig->core, job)->d.state == state) {
+    uint64_t lost = rig->lost_ms;
+    for (uint64_t end = rig->now_ms + limit_ms; rig->now_ms < end + (rig->lost_ms - lost);) {
+        if (!rig->dead && core_job(rig->core, job)->d.state == state) {
             return true;
         }
         rig_run(rig, 10);
@@ -386,7 +516,9 @@ bool rig_until(struct rig *rig, uint32_t job, uint8_t state, uint64_t limit_ms)
 
 bool rig_until_phase(struct rig *rig, uint32_t job, uint8_t phase, uint64_t limit_ms)
 {
-    for (uint64_t end = rig->now_ms + limit_ms; rig->now_ms < end; rig_run(rig, 10)) {
+    uint64_t lost = rig->lost_ms;
+    uint64_t end = rig->now_ms + limit_ms;
+    for (; rig->now_ms < end + (rig->lost_ms - lost); rig_run(rig, 10)) {
         const struct recovery *recovery =
             core_recovery(rig->core, core_job(rig->core, job)->d.recovery);
         if (recovery != NULL && recovery->d.phase == phase) {
@@ -437,7 +569,10 @@ int32_t rig_request(struct rig *rig, const struct request *request)
     }
     event.u.request = &copy;
     rig->reply_result = -1000;
-    rig_step(rig, &event);
+    do { /* a controller that died has not answered: asked again when it is back */
+        rig_run(rig, 0);
+        rig_step(rig, &event);
+    } while (rig->dead);
     CHECK(rig->reply_result != -1000); /* every request is answered */
     return rig->reply_result;
 }
@@ -486,6 +621,37 @@ void rig_kill_agent(struct rig *rig, uint32_t index, uint8_t peer)
     cut(rig, &rig->nodes[index]);
 }
 
+void rig_quiet(struct rig *rig, uint32_t index, uint8_t peer)
+{
+    struct rig_node *node = &rig->nodes[index];
+    node->agent_up = false;
+    node->host_up = false;
+    node->peer = peer;
+}
+
+void rig_wake(struct rig *rig, uint32_t index)
+{
+    struct rig_node *node = &rig->nodes[index];
+    node->host_up = true;
+    node->agent_up = true;
+    if (node->session == 0) {
+        rig_connect(rig, index);
+    }
+}
+
+void rig_boot(struct rig *rig, uint32_t index, bool clean)
+{
+    struct rig_node *node = &rig->nodes[index];
+    cut(rig, node);
+    node->host_up = true;
+    node->clean = clean;
+    node->hang = false;
+    node->ignore_stop = false;
+    node->attempt_count = 0;
+    node->boot_id[0] = node->boot_id[0] == '9' ? '0' : (char)(node->boot_id[0] + 1);
+    rig_connect(rig, index);
+}
+
 void rig_end_rank(struct rig *rig, uint32_t index, uint32_t rank, uint8_t state, int32_t code)
 {
     struct rig_node *node = &rig->nodes[index];
@@ -529,17 +695,19 @@ void rig_save(struct rig *rig, uint32_t job, uint64_t step)
     u->parts = 31;
     text_format(u->directory, PATH_SIZE, "/ckpt/step-%llu.a-%u", (unsigned long long)step,
                 u->attempt);
+    uint32_t writer = rig_node_of(rig, job, 0);
     u->kind = CHECKPOINT_BEGIN;
-    rig_send(rig, rig_node_of(rig, job, 0), &m);
+    rig_send_sure(rig, writer, &m);
     u->kind = CHECKPOINT_COMMIT;
     u->bytes = 1000;
     text_copy(u->hash, HASH_TEXT_SIZE, "0123456789abcdef0123456789abcdef");
-    rig_send(rig, rig_node_of(rig, job, 0), &m);
+    rig_send_sure(rig, writer, &m);
 }
 
 void rig_restart(struct rig *rig, uint64_t away_ms)
 {
     core_free(rig->core);
+    rig->dead = false;
     rig->now_ms += away_ms;
     int code = core_create(&rig->limits, &rig->config, 7, &rig->core);
     CHECK(code == 0);

@@ -15,8 +15,11 @@ enum rig_peer { RIG_PEER_OK, RIG_PEER_REFUSED, RIG_PEER_SILENT, RIG_PEER_NOTHING
 struct rig_attempt {
     struct attempt_report report;
     uint64_t started_ms;
+    bool forget;
     uint64_t stop_at_ms; /* it will be empty then; 0 = not told to stop */
     uint64_t base_step;
+    uint32_t world;
+    uint64_t trained_ms; /* synchronous: how long it ran together with all its peers */
 };
 
 struct rig_node {
@@ -29,12 +32,19 @@ struct rig_node {
     uint64_t session; /* 0 = not connected */
     uint64_t beat;    /* sequence */
     uint64_t beat_at_ms;
+    bool clean;       /* says that the last agent there said goodbye */
     bool agent_up;    /* sends beats, obeys */
     bool host_up;     /* answers a connect at all */
     uint8_t peer;     /* what a prober sees when the agent is not up: enum rig_peer */
     bool ignore_stop; /* its ranks never end */
+    bool hang;        /* its ranks live and do nothing; synchronous only */
     bool check_fails;
+    bool ignore_check;
+    bool ignore_run; /* an order to run finds nobody */
+    bool no_launch;  /* it cannot start ranks, and says so */
+    bool no_peer;    /* it does not answer peers: says hello without a peer port */
     bool port_taken; /* first port proof fails */
+    uint64_t fact_sequence;
     uint32_t attempt_count;
     struct rig_attempt attempts[ATTEMPTS_PER_NODE_MAX];
 };
@@ -45,13 +55,17 @@ struct rig {
     struct core_limits limits;
     uint64_t now_ms;
     uint64_t next_session;
-    uint64_t step_ms; /* training speed, default 100 */
-    uint64_t init_ms; /* start -> first phase step, default 200 */
+    uint64_t step_ms;    /* training speed, default 100 */
+    uint64_t init_ms;    /* start -> first phase step, default 200 */
+    uint64_t restore_ms; /* synchronous: between the two, default 0 */
     bool steps_stopped;
+    bool synchronous; /* ranks move only while every rank of their attempt does */
     uint32_t node_count;
     struct rig_node nodes[RIG_NODES_MAX];
     struct record *records; /* all committed ones */
     uint32_t record_count;
+    uint32_t commit_ends[RIG_RECORDS_MAX]; /* record_count after each commit that held any */
+    uint32_t commit_count;
     uint64_t starts[RIG_NODES_MAX]; /* processes started on each node in all */
     int32_t reply_result;
     uint32_t reply_job;
@@ -59,10 +73,21 @@ struct rig {
     char trace[1 << 20];
     uint32_t trace_size;
     bool verbose;
+    /* The controller dies at the commit that holds record number kill_at (from 1; 0 = never):
+     * before it, so that the whole commit is lost, or after it and before its actions. It is back
+     * after kill_away_ms, by itself, as soon as time passes or somebody asks something. */
+    uint32_t kill_at;
+    bool kill_before;
+    uint64_t kill_away_ms;
+    bool dead;
+    uint64_t lost_ms; /* time that rig_run added because of that */
 };
 
 struct rig *rig_create(uint32_t nodes,
                        uint64_t seed); /* nodes n-0001 …, two to a rack, not connected */
+/* The same with limits and timings of one's own; zeros in config are the rig's defaults. */
+struct rig *rig_create_with(uint32_t nodes, uint64_t seed, const struct core_limits *limits,
+                            const struct core_config *config);
 struct rig *rig_free(struct rig *rig);
 void rig_connect(struct rig *rig, uint32_t node); /* index from 0 */
 void rig_connect_all(struct rig *rig);
@@ -77,12 +102,20 @@ int32_t rig_request(struct rig *rig, const struct request *request);
 int32_t rig_nodes(struct rig *rig, uint8_t verb, const char *name, uint8_t when);
 int32_t rig_job(struct rig *rig, uint8_t verb, uint32_t job);
 
-void rig_kill_node(struct rig *rig, uint32_t node, uint8_t peer);  /* agent and ranks, whole */
+void rig_kill_node(struct rig *rig, uint32_t node, uint8_t peer); /* agent and ranks, whole */
+void rig_quiet(struct rig *rig, uint32_t node, uint8_t peer);     /* stands still, no FIN */
+void rig_wake(struct rig *rig, uint32_t node);                    /* … and goes on */
+void rig_boot(struct rig *rig, uint32_t node, bool clean); /* another boot, nothing runs there */
 void rig_kill_agent(struct rig *rig, uint32_t node, uint8_t peer); /* its ranks live on */
 void rig_end_rank(struct rig *rig, uint32_t node, uint32_t index, uint8_t state, int32_t code);
 void rig_end_all(struct rig *rig, uint32_t job, uint8_t state, int32_t code);
 void rig_save(struct rig *rig, uint32_t job, uint64_t step); /* begin, shards, commit */
 void rig_send(struct rig *rig, uint32_t node, const struct message *message);
+/* As rig_send, of a kind that agents send again until it is answered. */
+void rig_send_sure(struct rig *rig, uint32_t node, const struct message *message);
+/* A hello of this node on a session of its own, with what the caller changed in it. */
+void rig_hello(struct rig *rig, uint32_t node, uint64_t session, uint64_t incarnation,
+               const char *boot_id);
 void rig_step(struct rig *rig, struct event *event);
 void rig_event(struct rig *rig, uint8_t kind, uint64_t session);
 void rig_restart(struct rig *rig, uint64_t away_ms); /* kill -9 of the controller, then a new one */

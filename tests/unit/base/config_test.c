@@ -386,12 +386,40 @@ static void lines_are_known_until_dropped(void **state)
     assert_int_equal(config_line(tree, "layout.tensor"), 4);
     assert_int_equal(config_line(tree, "run.command"), 7);
     assert_int_equal(config_line(tree, "run.umask"), 0);
+    assert_int_equal(config_column(tree, "layout.tensor"), 3);
+    assert_int_equal(config_column(tree, "run.umask"), 0);
     assert_non_null(json_object_get(tree, CONFIG_LINES_KEY));
     config_lines_drop(tree);
     assert_null(json_object_get(tree, CONFIG_LINES_KEY));
     assert_int_equal(config_line(tree, "name"), 0);
     config_lines_drop(tree);
     json_decref(tree);
+}
+
+static void a_reader_gives_the_tree_with_its_faults(void **state)
+{
+    (void)state;
+    static const char text[] = "name: 7 7\nlayout:\n  tensor: many\n  data: 4\nnonsense: 1\n";
+    struct config_report report;
+    json_t *tree = NULL;
+    int result = config_read_yaml(text, sizeof(text) - 1, keys, ARRAY_SIZE(keys), &tree, &report);
+    assert_int_equal(result, -EINVAL);
+    assert_non_null(tree);
+    assert_null(config_get(tree, "name")); /* it has no default */
+    assert_int_equal(config_int(tree, "layout.tensor"), 1);
+    assert_int_equal(config_int(tree, "layout.data"), 4);
+    assert_int_equal(config_line(tree, "layout.tensor"), 3);
+    assert_true(config_has_problem(&report, "layout.tensor"));
+    assert_true(config_has_problem(&report, "layout"));
+    assert_false(config_has_problem(&report, "layout.data"));
+    assert_false(config_has_problem(&report, "lay"));
+    json_decref(tree);
+    /* What is no map of keys gives nothing to go on with. */
+    assert_int_equal(config_read_yaml("- a\n", 4, keys, ARRAY_SIZE(keys), &tree, &report), -EINVAL);
+    assert_null(tree);
+    assert_int_equal(config_read_yaml("a: [\n", 5, keys, ARRAY_SIZE(keys), &tree, &report),
+                     -EINVAL);
+    assert_null(tree);
 }
 
 static void a_problem_may_be_added_later(void **state)
@@ -555,6 +583,7 @@ int main(void)
         cmocka_unit_test(more_problems_than_are_kept),
         cmocka_unit_test(limits_of_the_document),
         cmocka_unit_test(lines_are_known_until_dropped),
+        cmocka_unit_test(a_reader_gives_the_tree_with_its_faults),
         cmocka_unit_test(a_problem_may_be_added_later),
         cmocka_unit_test(json_reads_as_yaml_does),
         cmocka_unit_test(json_types_are_strict),

@@ -1,17 +1,13 @@
 /* judge_test.c: every row of the table, the spread and repeat tests, and the one property that all
  * of them share: the order in which facts are listed changes nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "controller/core/judge.h"
 #include "proto/base/check.h"
 #include "proto/base/prng.h"
 #include "proto/base/text.h"
+#include "tests/lib/test.h"
 
 enum { FACTS_MAX = 256, HOUR_MS = 3600 * 1000, JOB = 7 };
 
@@ -170,6 +166,10 @@ static void first_exit(void **state)
     assert_int_equal(f.verdict.facts_used, 3);
     f.facts[2].receive_ms = 10; /* now rank 2 was first, and most ended like it */
     expect(&f, "same-error: user, restart-in-place, none,");
+    /* peers that give up can be seen to end a moment before the one that crashed */
+    f.facts[2].receive_ms = f.facts[0].receive_ms - 400;
+    expect(&f, "first-exit: unknown, restart-in-place, none, 5");
+    assert_string_equal(f.verdict.why, "rank 9 ended first, with signal 11");
     /* one node only: its GPU may be the cause */
     begin(&f);
     add_end(&f, 0, 1);

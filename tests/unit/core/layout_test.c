@@ -1,18 +1,14 @@
 /* layout_test.c: the numbering of ranks, fresh placement, and the swap rule. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "controller/core/layout.h"
 #include "proto/base/check.h"
 #include "proto/base/mem.h"
 #include "proto/base/prng.h"
+#include "tests/lib/test.h"
 
 enum { SEEDS = 1000, FLEET_MAX = LAYOUT_NODES_MAX };
 
