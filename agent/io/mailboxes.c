@@ -23,6 +23,8 @@ struct box {
     uv_fs_event_t watch;
     struct mailbox_view view;
     struct mailbox_view told;                /* what the core knows */
+    uint64_t request_count;                  /* view.request_count at the last look, and the */
+    uint64_t exchange_count;                 /* same of exchanges: what is new is behind them */
     uint64_t request_seen[MAILBOX_REQUESTS]; /* numbers handed in, by slot */
     uint64_t put_seen[MAILBOX_PUTS];
     uint64_t get_seen[MAILBOX_GETS];
@@ -67,11 +69,15 @@ static bool says_the_same(const struct mailbox_view *a, const struct mailbox_vie
            a->compute_ms == b->compute_ms && a->pid == b->pid;
 }
 
-static void read_status(struct box *box)
+/* False when what is in the view is not of this moment. */
+static bool read_status(struct box *box)
 {
-    if (mailbox_read(box->fd, agent_io_now_ms(), &box->view) != 0 || !box->view.valid ||
-        box->view.pid == 0 || says_the_same(&box->view, &box->told)) {
-        return; /* pid 0: the library has not attached yet */
+    if (mailbox_read(box->fd, agent_io_now_ms(), &box->view) != 0 || !box->view.valid) {
+        return false;
+    }
+    const bool fresh = !box->view.torn;
+    if (box->view.pid == 0 || says_the_same(&box->view, &box->told)) {
+        return fresh; /* pid 0: the library has not attached yet */
     }
     box->told = box->view;
     const struct agent_mailbox_view view = {.local_rank = box->local_rank,
@@ -83,6 +89,7 @@ static void read_status(struct box *box)
                                             .compute_ms = box->view.compute_ms};
     struct agent_event event = {.kind = AGENT_EVENT_MAILBOX, .mailbox = &view};
     tell(box, &event);
+    return fresh;
 }
 
 static void tell_mail(struct box *box, struct agent_mail *mail)
@@ -107,19 +114,35 @@ static void fill_checkpoint(const struct mailbox_request *request, struct msg_ch
     (void)text_copy(target->directory, sizeof(target->directory), request->path);
 }
 
+static void take_request(struct box *box, const struct mailbox_request *request)
+{
+    uint64_t *seen = &box->request_seen[request->number % MAILBOX_REQUESTS];
+    if (*seen == request->number || request->attempt != box->group->attempt) {
+        return;
+    }
+    *seen = request->number;
+    struct agent_mail mail = {.kind = AGENT_MAIL_CHECKPOINT, .id = request->number};
+    fill_checkpoint(request, &mail.u.checkpoint);
+    tell_mail(box, &mail);
+}
+
 static void read_requests(struct box *box)
 {
     struct mailbox_request request;
     uint32_t cursor = 0;
     while (!box->group->gone && mailbox_next_request(box->fd, &cursor, &request) == 1) {
-        uint64_t *seen = &box->request_seen[request.number % MAILBOX_REQUESTS];
-        if (*seen == request.number || request.attempt != box->group->attempt) {
-            continue;
+        take_request(box, &request);
+    }
+}
+
+/* Those after `from`, up to `to`: no more than the ring holds. */
+static void read_new_requests(struct box *box, uint64_t from, uint64_t to)
+{
+    struct mailbox_request request;
+    for (uint64_t number = from + 1; number <= to && !box->group->gone; number++) {
+        if (mailbox_request_at(box->fd, number, &request) == 1) {
+            take_request(box, &request);
         }
-        *seen = request.number;
-        struct agent_mail mail = {.kind = AGENT_MAIL_CHECKPOINT, .id = request.number};
-        fill_checkpoint(&request, &mail.u.checkpoint);
-        tell_mail(box, &mail);
     }
 }
 
@@ -166,16 +189,27 @@ static void read_gets(struct box *box)
     }
 }
 
-static void read_all(struct box *box)
+/* Looks at all of a mailbox, or (not full) at what its counts say is new: the tables are long, and
+ * every answer of ours rings as well. */
+static void read_all(struct box *box, bool full)
 {
     if (box->fd < 0) {
         return;
     }
     box->rang = false;
-    read_status(box);
-    read_puts(box); /* before the gets that they may answer */
-    read_gets(box);
-    read_requests(box);
+    full = !read_status(box) || full;
+    const uint64_t known = box->request_count;
+    box->request_count = box->view.request_count;
+    if (full || box->exchange_count != box->view.exchange_count) {
+        box->exchange_count = box->view.exchange_count;
+        read_puts(box); /* before the gets that they may answer */
+        read_gets(box);
+    }
+    if (full || box->request_count - known > MAILBOX_REQUESTS) {
+        read_requests(box);
+    } else {
+        read_new_requests(box, known, box->request_count);
+    }
 }
 
 /* ---- bells and timers --------------------------------------------------------------------------------- */
@@ -187,7 +221,7 @@ static void ring_cb(uv_timer_t *timer)
     for (struct group *group = mailboxes->first; group != NULL; group = group->next) {
         for (uint32_t i = 0; i < group->rank_count && !group->gone; i++) {
             if (group->boxes[i].rang) {
-                read_all(&group->boxes[i]);
+                read_all(&group->boxes[i], false);
             }
         }
     }
@@ -218,9 +252,9 @@ static void timer_cb(uv_timer_t *timer)
         for (uint32_t i = 0; i < group->rank_count && !group->gone && !group->ended; i++) {
             struct box *box = &group->boxes[i];
             if (full) {
-                read_all(box);
+                read_all(box, true);
             } else if (box->fd >= 0) {
-                read_status(box);
+                (void)read_status(box); /* when torn: what it said before stands */
             }
         }
     }
@@ -295,7 +329,7 @@ void mailboxes_open(struct agent_mailboxes *mailboxes, uint32_t job, uint32_t at
         open_box(group, i);
     }
     for (uint32_t i = 0; i < rank_count && !group->gone; i++) {
-        read_all(&group->boxes[i]);
+        read_all(&group->boxes[i], true);
     }
 }
 
@@ -306,7 +340,7 @@ void mailboxes_look(struct agent_mailboxes *mailboxes, uint32_t job, uint32_t at
         return;
     }
     for (uint32_t i = 0; i < group->rank_count && !group->gone; i++) {
-        read_all(&group->boxes[i]);
+        read_all(&group->boxes[i], true);
     }
 }
 

@@ -1,8 +1,9 @@
 /* mailboxes.h: the mailboxes of the ranks here, read and answered.
  *
  * A rank rings (a write to its file, seen by inotify) after a request and at a change of phase; then
- * and once a second its status is read. Requests are looked for when it rang, when the mailbox is
- * opened, and every MAILBOXES_FULL_MS in case a bell was lost. Everything is level state: what was
+ * and once a second its status is read; where its counts moved, what is new is read as well. All
+ * tables are read when the mailbox is opened, at the ranks' end, and every MAILBOXES_FULL_MS in case
+ * a bell was lost. Everything is level state: what was
  * handed to the core before is not handed in again by this process, and all of it again by the next.
  * A mailbox that is missing, cut or garbage is a rank without the library. */
 #ifndef KEEPSTEP_AGENT_MAILBOXES_H

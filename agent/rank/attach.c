@@ -244,6 +244,7 @@ static void status_reset(struct attach *attach)
     struct mailbox_status *status = &attach->file->status;
     uint64_t requests = requests_highest(attach->file);
     uint64_t dropped = status->request_dropped;
+    uint64_t exchanges = status->exchange_count;
     uint32_t served = status->save_served;
 
     attach_status_begin(attach);
@@ -255,6 +256,7 @@ static void status_reset(struct attach *attach)
     status->save_served = served == 0 ? attach->save_base : served;
     status->request_count = requests;
     status->request_dropped = dropped;
+    status->exchange_count = exchanges;
     attach_status_end(attach);
 }
 

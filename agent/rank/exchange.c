@@ -27,6 +27,15 @@ static bool key_is_valid(const char *key)
     return true;
 }
 
+/* A slot of a table is whole: the agent finds the tables changed, and is rung. */
+static void announce(struct attach *attach)
+{
+    attach_status_begin(attach);
+    attach->file->status.exchange_count++;
+    attach_status_end(attach);
+    attach_ring(attach);
+}
+
 /* ---- put ---------------------------------------------------------------------------------- */
 
 /* Our own put under this key, or NULL; *ret_free the first free one, or NULL. */
@@ -66,7 +75,7 @@ static void put_write(struct attach *attach, struct mailbox_put *slot, const cha
     memcpy((uint8_t *)slot + sizeof(put.number), (const uint8_t *)&put + sizeof(put.number),
            sizeof(put) - sizeof(put.number));
     atomic_store_explicit((_Atomic uint64_t *)&slot->number, put.number, memory_order_release);
-    attach_ring(attach);
+    announce(attach);
 }
 
 int keepstep_exchange_put(const char *key, const void *value, size_t size)
@@ -139,7 +148,7 @@ static int get_open(struct attach *attach, const char *key, uint32_t *ret_slot)
     memcpy((uint8_t *)slot + sizeof(get.number), (const uint8_t *)&get + sizeof(get.number),
            sizeof(get) - sizeof(get.number));
     atomic_store_explicit((_Atomic uint64_t *)&slot->number, get.number, memory_order_release);
-    attach_ring(attach);
+    announce(attach);
     *ret_slot = place;
     return 0;
 }

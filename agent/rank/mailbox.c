@@ -295,6 +295,8 @@ int mailbox_read(int fd, uint64_t now_ms, struct mailbox_view *view)
     view->step_count = status.step_count;
     view->coordinates = status.coordinates;
     view->dropped = status.request_dropped;
+    view->request_count = status.request_count;
+    view->exchange_count = status.exchange_count;
     steps_take(&status, view);
     return 0;
 }
@@ -312,31 +314,38 @@ static bool request_is_valid(const struct mailbox_request *request, uint32_t slo
            (request->kind == MAILBOX_BEGIN || request->path[0] == '/');
 }
 
+/* 1: the slot holds a whole request that is not answered. */
+static int request_open(int fd, uint32_t slot, struct mailbox_request *ret_request)
+{
+    uint64_t answered = 0;
+    int result = area_read(
+        fd, offsetof(struct mailbox_file, requests) + slot * sizeof(struct mailbox_request),
+        ret_request, sizeof(*ret_request));
+    if (result != 0 || ret_request->number == 0 || !request_is_valid(ret_request, slot)) {
+        return result;
+    }
+    result =
+        area_read(fd, offsetof(struct mailbox_file, answers) + slot * sizeof(struct mailbox_answer),
+                  &answered, sizeof(answered));
+    if (result != 0) {
+        return result;
+    }
+    return answered != ret_request->number ? 1 : 0;
+}
+
 int mailbox_next_request(int fd, uint32_t *cursor, struct mailbox_request *ret_request)
 {
-    while (*cursor < MAILBOX_REQUESTS) {
-        uint32_t slot = (*cursor)++;
-        uint64_t answered = 0;
-        int result = area_read(
-            fd, offsetof(struct mailbox_file, requests) + slot * sizeof(struct mailbox_request),
-            ret_request, sizeof(*ret_request));
-        if (result != 0) {
-            return result;
-        }
-        if (ret_request->number == 0 || !request_is_valid(ret_request, slot)) {
-            continue;
-        }
-        result = area_read(
-            fd, offsetof(struct mailbox_file, answers) + slot * sizeof(struct mailbox_answer),
-            &answered, sizeof(answered));
-        if (result != 0) {
-            return result;
-        }
-        if (answered != ret_request->number) {
-            return 1;
-        }
+    int result = 0;
+    while (result == 0 && *cursor < MAILBOX_REQUESTS) {
+        result = request_open(fd, (*cursor)++, ret_request);
     }
-    return 0;
+    return result;
+}
+
+int mailbox_request_at(int fd, uint64_t number, struct mailbox_request *ret_request)
+{
+    int result = request_open(fd, (uint32_t)(number % MAILBOX_REQUESTS), ret_request);
+    return result == 1 && ret_request->number != number ? 0 : result;
 }
 
 int mailbox_next_put(int fd, uint32_t *cursor, struct mailbox_put *ret_put)

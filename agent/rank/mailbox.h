@@ -159,6 +159,7 @@ struct mailbox_status {
     uint64_t step_count;      /* how many completed: the newest is ring[(step_count - 1) % STEPS] */
     uint64_t request_count;   /* requests ever made */
     uint64_t request_dropped; /* of them: overwritten before they were answered */
+    uint64_t exchange_count;  /* puts and gets ever made */
     uint32_t has_coordinates;
     struct mailbox_coordinates coordinates; /* as the program computed them */
     uint32_t finished;                      /* keepstep_finish was called */
@@ -262,6 +263,9 @@ struct mailbox_view {
     struct mailbox_step steps[MAILBOX_STEPS];
     struct mailbox_coordinates coordinates;
     uint64_t dropped; /* requests that were overwritten before they were answered */
+    /* As claimed. Each is raised after the slot is whole: where it did not move, nothing is new. */
+    uint64_t request_count;
+    uint64_t exchange_count;
 };
 /* 0 (also when torn), -ENODATA: truncated, -EBADMSG: garbage (view unchanged). now_ms:
  * CLOCK_MONOTONIC, to bound what the rank claims. */
@@ -271,6 +275,8 @@ int mailbox_read(int fd, uint64_t now_ms, struct mailbox_view *view);
  * terminated (slots that are torn or garbage are passed over; a torn one rings again when whole).
  * Requests come in no order; -ENODATA: truncated. */
 int mailbox_next_request(int fd, uint32_t *cursor, struct mailbox_request *ret_request);
+/* The request of that number alone: 1 when it is whole and open, 0 when not (any more). */
+int mailbox_request_at(int fd, uint64_t number, struct mailbox_request *ret_request);
 int mailbox_next_put(int fd, uint32_t *cursor, struct mailbox_put *ret_put);
 int mailbox_next_get(int fd, uint32_t *cursor, struct mailbox_get *ret_get);
 

@@ -755,7 +755,7 @@ static int fold_verdict(struct core *core, const struct record *r, struct err *e
         struct record_image_recovery *recovery = &core->recoveries[i].d;
         if (recovery->outcome == OUTCOME_OPEN && recovery->incident == u->incident &&
             u->action == DO_EVICT) {
-            recovery->cause = CAUSE_NODE;
+            recovery->cause = u->owner == OWNER_PLANNED ? CAUSE_PLANNED : CAUSE_NODE;
         }
     }
     return 0;

@@ -169,6 +169,7 @@ void mark_set(struct core *core, struct node *node, const struct mark_order *ord
 void mark_clear(struct core *core, struct node *node, uint8_t owner, const char *code,
                 const char *actor, const char *text);
 void node_lose(struct core *core, struct node *node, uint8_t how);
+bool node_said_goodbye(const struct core *core, const struct node *node); /* for reboot, for good */
 void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye *goodbye);
 void node_ack(struct core *core, struct node *node);
 
@@ -224,7 +225,9 @@ enum plan_result { PLAN_MADE, PLAN_WAITS, PLAN_OVER };
 enum plan_result plan_make(struct core *core, struct job *job, struct recovery *recovery);
 void plan_verdict(struct core *core, struct job *job);
 uint32_t plan_spares(const struct core *core, const struct job *job); /* usable ones for this job */
-uint32_t plan_label(struct core *core, const char *label);            /* 0 for "" */
+/* How many of them are kept for jobs that wait in a recovery and go before this one. */
+uint32_t plan_claims(const struct core *core, const struct job *job);
+uint32_t plan_label(struct core *core, const char *label); /* 0 for "" */
 /* A held job runs nothing: its nodes that are to leave, or are lost, need not wait for it. */
 void plan_release_leaving(struct core *core, struct job *job);
 void plan_choose_port(struct core *core, struct job *job);

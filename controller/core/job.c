@@ -223,7 +223,7 @@ static void look_pending(struct core *core, struct job *job)
     if (core_held(core) || !link_settled(core) || !is_next(core, job)) {
         return;
     }
-    if (plan_spares(core, job) < job->slot_count) {
+    if (plan_spares(core, job) < job->slot_count + plan_claims(core, job)) {
         return; /* waits; what is missing is said by whoever asks */
     }
     job_move(core, job, JOB_STARTING, "");
@@ -261,11 +261,15 @@ static uint64_t hang_ms(const struct core *core, const struct job *job)
     uint64_t latest = 0;
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct slot *slot = core_slot(core, job, i);
+        const struct node *node = core_node(core, slot->d.node);
+        if (node == NULL || node->link != LINK_UP || slot->d.done) {
+            continue; /* says nothing now: the others tell whether the job moves */
+        }
         if (!slot->mailbox || slot->progress_ms == 0) {
             return NEVER;
         }
         uint64_t until = slot->progress_ms + job_phase_limit_ms(job, slot->phase);
-        latest = slot->d.done || until <= latest ? latest : until;
+        latest = until > latest ? until : latest;
     }
     return latest == 0 ? NEVER : latest;
 }
@@ -298,7 +302,7 @@ static void look_for_hang(struct core *core, struct job *job)
     bool alone;
     uint32_t last = slot_behind(core, job, &alone);
     const struct slot *slot = slot_at(core, job, last);
-    uint64_t quiet = core->t - slot->progress_ms;
+    uint64_t quiet = slot->progress_ms != 0 ? core->t - slot->progress_ms : 0;
     struct fact fact = {.source = FACT_NO_PROGRESS,
                         .severity = 2,
                         .node = alone ? slot->d.node : 0,
@@ -395,15 +399,26 @@ static uint32_t leaving_count(const struct core *core, const struct job *job)
 static void look_for_change(struct core *core, struct job *job)
 {
     uint8_t when;
+    if (job->d.incident != 0 && !core_held(core)) { /* of signs that came while it was held */
+        recovery_open(core, job, CAUSE_RANK, job->d.incident, service_now(core));
+        return;
+    }
     if (any_left(core, job)) {
         recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
         return;
     }
-    if (!wants_change(core, job, &when) || core_held(core) || core->g.breaker_open) {
+    /* A stop that was asked for stands also when its reason is gone: the program is leaving, and
+     * nobody looks for a hang meanwhile. */
+    bool wanted = wants_change(core, job, &when) || job->d.stop_request;
+    if (!wanted || core_held(core) || core->g.breaker_open) {
         return;
     }
-    if (!job->d.hold_asked && plan_spares(core, job) < leaving_count(core, job)) {
+    if (!job->d.hold_asked && !job->d.stop_request &&
+        plan_spares(core, job) < leaving_count(core, job)) {
         return; /* a running job is not stopped for a swap that cannot be made */
+    }
+    if (!link_settled(core)) {
+        return; /* right after a start: whether it can save is not known yet */
     }
     bool can_ask = when == WHEN_CHECKPOINT && job->d.save_on_drain && uses_library(core, job);
     if (!can_ask) {

@@ -721,8 +721,9 @@ static bool rule_operator(const struct evidence *evidence, struct judge_verdict 
     decide(verdict, OWNER_PLANNED, DO_EVICT, LANE_NONE, CONFIDENCE_HIGH);
     blame_all(evidence, is_operator, verdict);
     verdict->facts_used = count_of(evidence, is_operator);
-    (void)text_format(verdict->why, sizeof(verdict->why), "an operator takes %u node%s out",
-                      verdict->blamed_count, verdict->blamed_count == 1 ? "" : "s");
+    (void)text_format(verdict->why, sizeof(verdict->why), "%u node%s taken out on purpose: %.120s",
+                      verdict->blamed_count, verdict->blamed_count == 1 ? "" : "s",
+                      fact->text[0] != '\0' ? fact->text : "by an operator");
     return true;
 }
 

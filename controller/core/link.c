@@ -208,12 +208,12 @@ static void look_for_witness(struct core *core, struct node *node, const struct 
 
 /* ---- the decision --------------------------------------------------------------------------- */
 
-static bool job_in_trouble(const struct core *core, const struct job *job)
+static bool job_in_trouble(const struct job *job)
 {
     if (job->d.incident != 0) {
         return true; /* a rank of the job ended, or progress passed its limit */
     }
-    return !job_runs(job) || core->t < job->step_at_ms;
+    return !job_runs(job);
 }
 
 static bool no_step_for_long(const struct core *core, const struct job *job)
@@ -244,7 +244,7 @@ static int decide(const struct core *core, const struct node *node, const struct
             return (int)LOST_FROZEN;
         }
         bool waited = suspected >= core->config.reconnect_grace_ms;
-        return job != NULL && waited && job_in_trouble(core, job) ? (int)LOST_AGENT_DOWN : -1;
+        return job != NULL && waited && job_in_trouble(job) ? (int)LOST_AGENT_DOWN : -1;
     }
     /* Nobody could be asked. */
     bool alone = node->asked == 0 && silent >= NO_PROBER_LOST_MS;
@@ -269,6 +269,7 @@ static void look_at_suspect(struct core *core, struct node *node)
     }
     bool settled = core->t - core->suspect_ms >= SETTLE_MS;
     int how = decide(core, node, job);
+    how = how >= 0 && node_said_goodbye(core, node) ? (int)LOST_GONE : how;
     bool blocked = core->g.breaker_open || core_held(core);
     bool lost = how >= 0 && settled && core_ready(core);
     if (lost && blocked && !node->would) {

@@ -560,6 +560,40 @@ void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye
                                                                    : "its host shuts down"});
 }
 
+static uint8_t lost_source(uint8_t how)
+{
+    switch (how) {
+    case LOST_AGENT_DOWN:
+    case LOST_AGENT_LONG:
+    case LOST_FROZEN:
+        return FACT_AGENT_DOWN;
+    case LOST_GONE:
+        return FACT_OPERATOR; /* somebody shut it down: planned, and nobody's fault */
+    default:
+        return FACT_CONNECTION;
+    }
+}
+
+static void lost_fact(struct core *core, const struct node *node, struct job *job, uint8_t how)
+{
+    if (how == LOST_GONE && job->d.recovery != 0 && job->d.ended) {
+        return; /* its planned leave is under way */
+    }
+    struct fact fact = {.source = lost_source(how),
+                        .severity = 3,
+                        .node = node->d.node,
+                        .job = job->d.job,
+                        .attempt = job->d.attempt,
+                        .rank = -1,
+                        .gpu = -1,
+                        .port = -1,
+                        .receive_ms = core->wall_ms};
+    text_format(fact.text, sizeof fact.text, "%s", WORD(lost_how, how));
+    uint64_t quiet =
+        node->suspect_ms != 0 && core->t > node->suspect_ms ? core->t - node->suspect_ms : 0;
+    recovery_fact(core, job, &fact, service_now(core) - quiet);
+}
+
 bool node_said_goodbye(const struct core *core, const struct node *node)
 {
     return mark_find(core, node->d.node, MARK_REPAIR, "goodbye") != NULL;
@@ -600,23 +634,7 @@ void node_lose(struct core *core, struct node *node, uint8_t how)
                                   .attempt = may_run ? job->d.attempt : 0,
                                   .text = "lost: not used until its agent reports it empty"});
     node_settle(core, node);
-    if (job == NULL || (job->slots_done > 0 && slot_at(core, job, slot)->d.done)) {
-        return; /* a node lost after its ranks ended well changes nothing */
+    if (job != NULL && !(job->slots_done > 0 && slot_at(core, job, slot)->d.done)) {
+        lost_fact(core, node, job, how); /* one lost after its ranks ended well changes nothing */
     }
-    struct fact fact = {.source =
-                            how == LOST_AGENT_DOWN || how == LOST_AGENT_LONG || how == LOST_FROZEN
-                                ? FACT_AGENT_DOWN
-                                : FACT_CONNECTION,
-                        .severity = 3,
-                        .node = node->d.node,
-                        .job = job_id,
-                        .attempt = job->d.attempt,
-                        .rank = -1,
-                        .gpu = -1,
-                        .port = -1,
-                        .receive_ms = core->wall_ms};
-    text_copy(fact.text, sizeof fact.text, WORD(lost_how, how));
-    uint64_t quiet =
-        node->suspect_ms != 0 && core->t > node->suspect_ms ? core->t - node->suspect_ms : 0;
-    recovery_fact(core, job, &fact, service_now(core) - quiet);
 }

@@ -91,6 +91,53 @@ uint32_t plan_spares(const struct core *core, const struct job *job)
     return count;
 }
 
+/* A job that waits for nodes in its recovery goes before another one by priority, then by who has
+ * waited longer; one that has not started yet comes after those of its own priority. */
+static bool goes_before(const struct core *core, const struct job *waiting, const struct job *job)
+{
+    if (waiting->d.priority != job->d.priority) {
+        return waiting->d.priority > job->d.priority;
+    }
+    const struct recovery *theirs = core_recovery(core, waiting->d.recovery);
+    const struct recovery *ours = core_recovery(core, job->d.recovery);
+    return ours == NULL || ours->d.cause == CAUSE_START ||
+           theirs->d.phase_service_ms[PHASE_PLAN] < ours->d.phase_service_ms[PHASE_PLAN];
+}
+
+/* Slots of a job that stand empty because there was no spare. */
+static uint32_t empty_slots(const struct core *core, const struct job *job)
+{
+    const struct recovery *recovery = core_recovery(core, job->d.recovery);
+    uint32_t count = 0;
+    if (recovery == NULL || recovery->d.phase != PHASE_PLAN || !job->d.attempted ||
+        job->d.state != JOB_RECOVERING || job->d.quarantined) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        count += core_slot(core, job, i)->d.node == 0 ? 1 : 0;
+    }
+    return count;
+}
+
+uint32_t plan_claims(const struct core *core, const struct job *job)
+{
+    uint32_t claims = 0;
+    for (uint32_t i = 0; i < core->job_count; i++) {
+        const struct job *other = &core->jobs[i];
+        uint32_t wants = other != job ? empty_slots(core, other) : 0;
+        uint32_t common = 0;
+        if (wants == 0 || !goes_before(core, other, job)) {
+            continue;
+        }
+        for (uint32_t k = 0; k < core->node_count && common < wants; k++) {
+            bool both = suits(core, job, &core->nodes[k]) && suits(core, other, &core->nodes[k]);
+            common += both ? 1 : 0;
+        }
+        claims += common;
+    }
+    return claims;
+}
+
 static uint32_t collect_spares(struct core *core, const struct job *job)
 {
     uint32_t count = 0;
@@ -246,11 +293,13 @@ static void emit_verdict(struct core *core, const struct job *job, uint32_t inci
 static bool over_budget(struct core *core, const struct job *job, char reason[TEXT_SIZE])
 {
     const struct judge_verdict *v = &core->verdict;
+    if (v->free_of_budget || v->owner == OWNER_PLANNED) {
+        return false;
+    }
     /* Twice a checkpoint may fail to load before it is its fault; the program's it is not. */
     bool loading = job->d.restore_step != 0 && job->d.restore_failures > 0 &&
                    job->d.restore_failures <= RESTORE_FAILURES_MAX;
-    bool counted =
-        (v->owner == OWNER_USER || v->owner == OWNER_UNKNOWN) && !v->free_of_budget && !loading;
+    bool counted = (v->owner == OWNER_USER || v->owner == OWNER_UNKNOWN) && !loading;
     uint32_t used = v->owner == OWNER_USER ? job->d.used_user : job->d.used_unknown;
     used += counted ? 1 : 0;
     struct record *record = record_begin(core, RECORD_budget_used_kind);
@@ -273,7 +322,7 @@ static bool over_budget(struct core *core, const struct job *job, char reason[TE
         return true;
     }
     uint32_t idle_limit = counted || same ? job->d.no_progress_limit : HARDWARE_NO_PROGRESS;
-    if (!v->free_of_budget && idle > idle_limit) {
+    if (idle > idle_limit) {
         text_format(reason, TEXT_SIZE,
                     "%u recoveries and no newer checkpoint; look at keepstep "
                     "recover history %s, then keepstep release %s",
@@ -310,6 +359,9 @@ static void evict(struct core *core, const struct job *job, const struct inciden
                   struct node *node)
 {
     uint32_t id = incident->d.incident;
+    if (incident->d.owner == OWNER_PLANNED) {
+        return; /* it has the mark of whoever sent it away, and no strike */
+    }
     struct record *record = record_begin(core, RECORD_strike_kind);
     record->u.strike.node = node->d.node;
     record->u.strike.incident = id;
@@ -562,21 +614,34 @@ static bool must_ask_person(const struct job *job, uint64_t lost_steps)
     return job->d.max_lost != 0 && lost_steps > job->d.max_lost && !job->d.approved;
 }
 
+/* At once: a node that comes back in good health is a spare then, for this very slot if there is
+ * no other. */
+static enum plan_result give_up_slots(struct core *core, struct job *job, uint32_t lost,
+                                      const char *why)
+{
+    for (uint32_t i = 0; i < lost; i++) {
+        leave_slot(core, job, core->plan_lost[i]);
+    }
+    return no_spare(core, job, why);
+}
+
 static enum plan_result swap(struct core *core, struct job *job)
 {
     struct layout_shape shape = shape_of(job);
     struct err err = {0};
     uint32_t spares = collect_spares(core, job);
     uint32_t lost = lost_slots(core, job);
+    uint32_t claims = plan_claims(core, job);
+    if (lost > 0 && lost <= spares && lost > spares - (claims < spares ? claims : spares)) {
+        text_format(err.text, sizeof err.text,
+                    "%u slots need a node, %u spares are ready and kept for jobs that go before",
+                    lost, spares);
+        return give_up_slots(core, job, lost, err.text);
+    }
     if (lost > 0 &&
         layout_swaps(&shape, core->plan_holders, job->slot_count, core->plan_lost, lost,
                      core->plan_nodes, spares, core->scratch, core->plan_swaps, &err) < 0) {
-        /* The slots are given up at once: a node that comes back in good health is a spare then,
-         * for this very slot if there is no other. */
-        for (uint32_t i = 0; i < lost; i++) {
-            leave_slot(core, job, core->plan_lost[i]);
-        }
-        return no_spare(core, job, err.text);
+        return give_up_slots(core, job, lost, err.text);
     }
     const struct checkpoint *checkpoint = choose(core, job);
     uint64_t from = checkpoint != NULL ? checkpoint->d.step : 0;

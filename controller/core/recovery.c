@@ -67,7 +67,7 @@ void recovery_open(struct core *core, struct job *job, uint8_t cause, uint32_t i
     record_subject(record, "recovery/r-%04u", u->recovery);
     if (cause != CAUSE_START) {
         record_says(record, "RecoveryStarted", SEVERITY_INFO, "%s: cause %s, at step %llu",
-                    job->d.name, WORD(cause, cause), (unsigned long long)job->step);
+                    job->d.name, WORD(cause, cause), (unsigned long long)job->step_top);
     }
     core_emit(core, record);
     job->waiting_spare = false;
@@ -181,6 +181,8 @@ static uint8_t cause_of(const struct fact *fact)
         return CAUSE_NODE;
     case FACT_NO_PROGRESS:
         return CAUSE_HANG;
+    case FACT_OPERATOR:
+        return CAUSE_PLANNED;
     case FACT_PROBE:
         return fact->severity >= 3 ? CAUSE_NODE : CAUSE_RANK;
     default:
@@ -215,6 +217,25 @@ static void merge(struct core *core, struct job *job, const struct fact *fact)
     }
 }
 
+/* The attempt that runs is over, or ought to be. A mere sign ends nothing while automation is held:
+ * it is kept, for the rank that ends of it, or for the moment when automation acts again. */
+static void first_fact(struct core *core, struct job *job, const struct fact *fact,
+                       uint64_t since_service_ms)
+{
+    bool sign = fact->source == FACT_PROBE || fact->source == FACT_LOG;
+    if (job->d.incident == 0) {
+        open_incident(core, job);
+    }
+    keep_fact(core, job, fact);
+    if (sign && core_held(core)) {
+        char text[TEXT_SIZE];
+        text_format(text, sizeof text, "stop %s: %.120s", job->d.name, fact->text);
+        core_would(core, job->d.job, fact->node, text);
+        return;
+    }
+    recovery_open(core, job, cause_of(fact), job->d.incident, since_service_ms);
+}
+
 void recovery_fact(struct core *core, struct job *job, const struct fact *fact,
                    uint64_t since_service_ms)
 {
@@ -233,19 +254,9 @@ void recovery_fact(struct core *core, struct job *job, const struct fact *fact,
         return; /* ranks that end once their stop is ordered are no failure */
     }
     if (job->d.recovery == 0) {
-        if (fact->severity < 2) {
-            return;
+        if (fact->severity >= 2) {
+            first_fact(core, job, fact, since_service_ms);
         }
-        if (core_held(core) && (fact->source == FACT_PROBE || fact->source == FACT_LOG)) {
-            /* Nothing has ended yet, and nothing is ended: what follows from it will be seen. */
-            char text[TEXT_SIZE];
-            text_format(text, sizeof text, "stop %s: %.120s", job->d.name, fact->text);
-            core_would(core, job->d.job, fact->node, text);
-            return;
-        }
-        open_incident(core, job);
-        keep_fact(core, job, fact);
-        recovery_open(core, job, cause_of(fact), job->d.incident, since_service_ms);
         return;
     }
     bool same_attempt = incident != NULL && incident->d.attempt == fact->attempt;
@@ -342,7 +353,9 @@ static void look_stop(struct core *core, struct job *job, const struct recovery 
 {
     bool fenced = false;
     fence_unclean(core, job);
-    if (core->t >= stop_deadline(core, job, recovery) && core_ready(core)) {
+    /* A breaker or a pause says that silence may be ours: then nobody is fenced for it. */
+    bool blocked = core->g.breaker_open || core_held(core) || !core_ready(core);
+    if (core->t >= stop_deadline(core, job, recovery) && !blocked) {
         (void)recovery_all_gone(core, job, &fenced); /* for slot->gone */
         job_fence_rest(core, job, "did not prove itself empty in time after the stop");
     }

@@ -196,11 +196,13 @@ static void job_progress(struct core *core, struct job *job)
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct slot *slot = slot_at(core, job, i);
         least = slot->step < least ? slot->step : least;
-        job->step_top = slot->step_max > job->step_top ? slot->step_max : job->step_top;
+        if (slot->step_max > job->step_top) {
+            job->step_top = slot->step_max;
+            job->step_at_ms = core->t; /* `least` stands still with a silent agent */
+        }
     }
     if (least != UINT64_MAX && least > job->step) {
         job->step = least;
-        job->step_at_ms = core->t;
         if (job->d.recovery != 0) {
             core->look = true;
         }

@@ -84,7 +84,7 @@ struct job {
     /* soft */
     uint64_t step;        /* least completed step over all slots, 0 = none yet */
     uint64_t step_top;    /* furthest step that any rank completed: what a rollback takes away */
-    uint64_t step_at_ms;  /* when it last moved */
+    uint64_t step_at_ms;  /* when step_top last moved: whether any rank still makes steps */
     uint32_t step_ms;     /* median step time as the ranks report it */
     uint64_t saved_ms;    /* service time that the newest complete checkpoint covers */
     uint64_t stop_ms;     /* monotonic: when the stop order of the running phase was given */

@@ -210,7 +210,7 @@ class Cluster:
 
     def cli(self, *words, ok=(0,)):
         """Runs `keepstep`; returns its stdout; AssertionError on another exit code."""
-        done = subprocess.run([str(self.build / "keepstep"), "-s", f"unix:{self.socket}", *words],
+        done = subprocess.run([str(self.build / "keepstep"), "-s", f"unix:{self.socket}", "-y", *words],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         if ok is not None and done.returncode not in ok:
             raise AssertionError(f"keepstep {' '.join(words)}: exit {done.returncode}\n"

@@ -8,7 +8,7 @@
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
-enum { TICK_MS = 10 };
+enum { TICK_MS = 10, RECORDS_FIRST = 512 };
 
 static void carry_out(struct rig *rig, const struct core_output *output);
 
@@ -22,6 +22,10 @@ static bool commit(struct rig *rig, const struct core_output *output)
     }
     for (uint32_t i = 0; i < output->record_count; i++) {
         CHECK(rig->record_count < RIG_RECORDS_MAX);
+        if (rig->record_count == rig->record_room) {
+            rig->record_room *= 2;
+            rig->records = mem_grow(rig->records, rig->record_room, sizeof *rig->records);
+        }
         rig->records[rig->record_count] = output->records[i];
         rig->records[rig->record_count].text = NULL;
         rig->record_count++;
@@ -264,7 +268,8 @@ struct rig *rig_create_with(uint32_t nodes, uint64_t seed, const struct core_lim
 {
     CHECK(nodes <= RIG_NODES_MAX);
     struct rig *rig = mem_alloc(1, sizeof *rig);
-    rig->records = mem_alloc(RIG_RECORDS_MAX, sizeof *rig->records);
+    rig->record_room = RECORDS_FIRST;
+    rig->records = mem_alloc(rig->record_room, sizeof *rig->records);
     rig->limits = *limits;
     rig->config = *config;
     rig->config.start_grace_ms = config->start_grace_ms == 0 ? 1000 : config->start_grace_ms;
@@ -489,27 +494,38 @@ static void revive(struct rig *rig)
     rig->lost_ms += rig->now_ms - from;
 }
 
+static void go_on(struct rig *rig)
+{
+    if (rig->dead) {
+        revive(rig);
+    } else {
+        tick(rig);
+    }
+}
+
 void rig_run(struct rig *rig, uint64_t ms)
 {
     uint64_t end = rig->now_ms + ms;
     uint64_t lost = rig->lost_ms;
     while (rig->dead || rig->now_ms < end + (rig->lost_ms - lost)) {
-        if (rig->dead) {
-            revive(rig);
-        } else {
-            tick(rig);
-        }
+        go_on(rig);
     }
+}
+
+/* What the core shows is committed: also of one that died just after its commit. */
+static bool durable(const struct rig *rig)
+{
+    return !rig->dead || !rig->kill_before;
 }
 
 bool rig_until(struct rig *rig, uint32_t job, uint8_t state, uint64_t limit_ms)
 {
     uint64_t lost = rig->lost_ms;
     for (uint64_t end = rig->now_ms + limit_ms; rig->now_ms < end + (rig->lost_ms - lost);) {
-        if (!rig->dead && core_job(rig->core, job)->d.state == state) {
+        if (durable(rig) && core_job(rig->core, job)->d.state == state) {
             return true;
         }
-        rig_run(rig, 10);
+        go_on(rig);
     }
     return core_job(rig->core, job)->d.state == state;
 }
@@ -518,10 +534,10 @@ bool rig_until_phase(struct rig *rig, uint32_t job, uint8_t phase, uint64_t limi
 {
     uint64_t lost = rig->lost_ms;
     uint64_t end = rig->now_ms + limit_ms;
-    for (; rig->now_ms < end + (rig->lost_ms - lost); rig_run(rig, 10)) {
+    for (; rig->now_ms < end + (rig->lost_ms - lost); go_on(rig)) {
         const struct recovery *recovery =
             core_recovery(rig->core, core_job(rig->core, job)->d.recovery);
-        if (recovery != NULL && recovery->d.phase == phase) {
+        if (durable(rig) && recovery != NULL && recovery->d.phase == phase) {
             return true;
         }
     }

@@ -64,6 +64,7 @@ struct rig {
     struct rig_node nodes[RIG_NODES_MAX];
     struct record *records; /* all committed ones */
     uint32_t record_count;
+    uint32_t record_room;
     uint32_t commit_ends[RIG_RECORDS_MAX]; /* record_count after each commit that held any */
     uint32_t commit_count;
     uint64_t starts[RIG_NODES_MAX]; /* processes started on each node in all */

@@ -30,7 +30,7 @@ def missing():
     for program in ("ip", "nsenter", "iptables-restore"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
-    name = f"ks-{os.getpid()}-try"
+    name = f"ks-{os.getpid()}-try-{next(NUMBERS)}"
     try:
         run("ip", "netns", "add", name)
     except OSError as error:

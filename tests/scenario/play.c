@@ -102,9 +102,6 @@ int play_command(struct play *play, const char *command, struct err *err)
     if (play->rig == NULL && !text_equal(verb->name, "nodes")) {
         return err_set(err, -EINVAL, "a scenario begins with `nodes N`");
     }
-    if (play->rig != NULL) {
-        rig_run(play->rig, 0); /* a controller that died is back first */
-    }
     code = verb->run(play, &words, err);
     if (code == 0) {
         show_trace(play);

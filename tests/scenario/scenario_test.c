@@ -181,7 +181,7 @@ static bool survives(const struct script *script, uint32_t at, bool before, cons
         print_message("  killed %s record %u:\n", before ? "before" : "after", at);
         print_difference(expected, buf_text(&buf));
         if (getenv("SCENARIO_SHOW") != NULL) {
-            print_message("%s", play.rig->trace);
+            (void)fputs(play.rig->trace, stdout); /* cmocka's own would cut it */
         }
     }
     if (play.rig != NULL) {

@@ -34,9 +34,9 @@ static int number_option(const struct words *words, const char *name, uint64_t *
 }
 
 /* "n-0003", or "demo/2": whoever holds that slot now. */
-static int node_ref(const struct play *play, const char *word, uint32_t *ret_index, struct err *err)
+static int node_ref(struct play *play, const char *word, uint32_t *ret_index, struct err *err)
 {
-    const struct rig *rig = play->rig;
+    struct rig *rig = play->rig;
     char name[NAME_SIZE];
     const char *slash = strchr(word, '/');
     for (uint32_t i = 0; i < rig->node_count && slash == NULL; i++) {
@@ -51,6 +51,11 @@ static int node_ref(const struct play *play, const char *word, uint32_t *ret_ind
     }
     text_format(name, sizeof name, "%.*s", (int)(slash - word), word);
     const struct job *job = core_job(rig->core, core_job_find(rig->core, name));
+    if (rig->dead && (job == NULL || slot >= job->slot_count ||
+                      core_slot(rig->core, job, (uint32_t)slot)->d.node == 0)) {
+        rig_run(rig, 0); /* nobody holds it while the controller is away: later, then */
+        job = core_job(rig->core, core_job_find(rig->core, name));
+    }
     if (job == NULL || slot >= job->slot_count ||
         core_slot(rig->core, job, (uint32_t)slot)->d.node == 0) {
         return err_set(err, -EINVAL, "nobody holds %s", word);
@@ -178,7 +183,7 @@ static bool wait_for_step(struct rig *rig, uint32_t job, uint64_t step, uint64_t
 {
     uint64_t lost = rig->lost_ms;
     for (uint64_t end = rig->now_ms + limit_ms; rig->now_ms < end + (rig->lost_ms - lost);) {
-        if (core_job(rig->core, job)->step >= step) {
+        if (!rig->dead && core_job(rig->core, job)->step >= step) {
             return true;
         }
         rig_run(rig, 10);
@@ -285,6 +290,9 @@ static int run_strike(struct play *play, const struct words *words, struct err *
         rig_kill_agent(play->rig, node, peer);
     } else if (text_equal(verb, "silent")) {
         rig_quiet(play->rig, node, RIG_PEER_NOTHING);
+    } else if (text_equal(verb, "freeze-agent")) {
+        play->rig->nodes[node].agent_up = false;
+        play->rig->nodes[node].peer = RIG_PEER_SILENT;
     } else if (text_equal(verb, "freeze")) {
         rig_quiet(play->rig, node, RIG_PEER_SILENT);
     } else {
@@ -301,9 +309,11 @@ static int run_unplug(struct play *play, const struct words *words, struct err *
     for (uint32_t i = 1; i < words->count && code == 0; i++) {
         uint32_t node;
         code = node_ref(play, words->at[i], &node, err);
-        if (code == 0) {
-            play->rig->nodes[node].agent_up = !off;
+        if (code == 0 && off) {
+            play->rig->nodes[node].agent_up = false;
             play->rig->nodes[node].peer = RIG_PEER_NOTHING;
+        } else if (code == 0) {
+            rig_wake(play->rig, node);
         }
     }
     return code;
@@ -745,6 +755,7 @@ static const struct verb verbs[] = {
     {"kill-agent", run_strike, 1, "kill-agent NODE [refused|silent|nothing]"},
     {"silent", run_strike, 1, "silent NODE"},
     {"freeze", run_strike, 1, "freeze NODE"},
+    {"freeze-agent", run_strike, 1, "freeze-agent NODE"},
     {"wake", run_strike, 1, "wake NODE"},
     {"unplug", run_unplug, 1, "unplug NODE..."},
     {"plug", run_unplug, 1, "plug NODE..."},

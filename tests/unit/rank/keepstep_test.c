@@ -264,6 +264,44 @@ static void test_ring_overflow(void **state)
     rank_rig_end(&rig);
 }
 
+/* The counts say what is new, so that an agent that was rung need not read all tables. */
+static void test_counts(void **state)
+{
+    struct rank_rig rig;
+    struct mailbox_request request;
+    struct mailbox_view view;
+    char value[8];
+    size_t size = 0;
+    (void)state;
+    rank_rig_begin(&rig, 0, 0);
+    assert_int_equal(keepstep_init(), 0);
+    view_read(&rig, &view);
+    assert_int_equal(view.request_count, 0);
+    assert_int_equal(view.exchange_count, 0);
+    assert_int_equal(keepstep_checkpoint_begin(1, 1), 0);
+    assert_int_equal(keepstep_checkpoint_shard("/data/s", 1, hash), 0);
+    assert_int_equal(keepstep_exchange_put("k", "v", 1), 0);
+    assert_int_not_equal(keepstep_exchange_get("other", value, sizeof(value), &size, 0), 0);
+    view_read(&rig, &view);
+    assert_int_equal(view.request_count, 2);
+    assert_int_equal(view.exchange_count, 2);
+    assert_int_equal(mailbox_request_at(rig.fd, 2, &request), 1);
+    assert_int_equal(request.kind, MAILBOX_SHARD);
+    assert_int_equal(mailbox_answer_write(rig.fd, 2, 0, NULL), 0);
+    assert_int_equal(mailbox_request_at(rig.fd, 2, &request), 0); /* answered */
+    assert_int_equal(mailbox_request_at(rig.fd, 3, &request), 0); /* never made */
+    assert_int_equal(mailbox_request_at(rig.fd, 1, &request), 1);
+    assert_int_equal(mailbox_request_at(rig.fd, 1 + MAILBOX_REQUESTS, &request), 0);
+
+    /* A program that begins anew in the same mailbox goes on counting. */
+    keepstep_finish();
+    assert_int_equal(keepstep_init(), 0);
+    view_read(&rig, &view);
+    assert_int_equal(view.request_count, 2);
+    assert_int_equal(view.exchange_count, 2);
+    rank_rig_end(&rig);
+}
+
 static void test_restore(void **state)
 {
     struct rank_rig rig;
@@ -612,6 +650,7 @@ int main(void)
         cmocka_unit_test(test_save_and_stop),
         cmocka_unit_test(test_checkpoint),
         cmocka_unit_test(test_ring_overflow),
+        cmocka_unit_test(test_counts),
         cmocka_unit_test(test_restore),
         cmocka_unit_test(test_exchange),
         cmocka_unit_test(test_doorbell_and_futex),
