@@ -363,7 +363,7 @@ demo: deps
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD) all
 	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) KEEP=$(KEEP) python3 deploy/demo/demo.py
 
-figures: all
+figures: all $(BUILD)/tests/bench/rank_bench
 	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) python3 tests/bench/figures.py
 
 clean:

@@ -18,6 +18,10 @@ static const struct projection_sql rows[] = {
      "UPDATE incidents SET judged_wall_ms = :r_wall, owner = :owner, action = :action, "
      "lane = :lane, confidence = :confidence, rule = :rule, facts_used = :facts_used, "
      "blamed = :blamed, signature = @signature, why = :why WHERE incident = :incident"},
+    /* The first fact opened the recovery; only now it is known what it was about. */
+    {RECORD_verdict_kind,
+     "UPDATE recoveries SET cause = iif(:owner = 'planned', 'planned', 'node') "
+     "WHERE incident = :incident AND outcome = 'open' AND :evict"},
     {RECORD_blamed_kind, "INSERT INTO blamed VALUES (:incident, :node, :slot, :r_seq) "
                          "ON CONFLICT DO UPDATE SET slot = :slot, seq = :r_seq"},
 

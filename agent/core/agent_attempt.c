@@ -79,6 +79,9 @@ void agent_attempt_move(struct agent_core *core, struct agent_attempt *attempt, 
                         agent_attempt_state_word(move->from), agent_attempt_state_word(move->to),
                         why);
             attempt->state = move->to;
+            if (agent_attempt_over(attempt)) {
+                agent_mail_end(core, attempt->job, attempt->attempt);
+            }
             core->link.beat_due = true;
             return;
         }

@@ -82,6 +82,7 @@ void agent_on_link_down(struct agent_core *core, const char *why)
         return;
     }
     link_move(core, LINK_CLOSED, why != NULL ? why : "closed");
+    agent_order_unstarted_drop(core);
     schedule_dial(core);
 }
 

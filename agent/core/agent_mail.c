@@ -229,7 +229,7 @@ void agent_mail_session(struct agent_core *core)
     }
 }
 
-void agent_mail_forget(struct agent_core *core, uint32_t job, uint32_t attempt)
+void agent_mail_end(struct agent_core *core, uint32_t job, uint32_t attempt)
 {
     for (uint32_t i = 0; i < core->limits.exchange_keys; i++) {
         struct agent_key *key = &core->keys[i];
@@ -241,6 +241,11 @@ void agent_mail_forget(struct agent_core *core, uint32_t job, uint32_t attempt)
         get->used = get->used && !(get->job == job && get->attempt == attempt);
         get->due = get->due && get->used;
     }
+}
+
+void agent_mail_forget(struct agent_core *core, uint32_t job, uint32_t attempt)
+{
+    agent_mail_end(core, job, attempt);
     for (uint32_t i = 0; i < core->limits.checkpoints; i++) {
         struct agent_checkpoint *c = &core->checkpoints[i];
         c->used = c->used && !(c->message.job == job && c->message.attempt == attempt);

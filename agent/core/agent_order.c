@@ -80,6 +80,19 @@ void agent_order_stop(struct agent_core *core, struct agent_job *job, uint32_t a
     }
 }
 
+void agent_order_unstarted_drop(struct agent_core *core)
+{
+    for (uint32_t i = 0; i < core->limits.jobs; i++) {
+        struct agent_job *job = &core->jobs[i];
+        if (job->used && job->want &&
+            agent_attempt_find(core, job->job, job->desired.attempt) == NULL) {
+            agent_trace(core, "job %u attempt %u: not begun, forgotten with its session", job->job,
+                        job->desired.attempt);
+            job->want = false;
+        }
+    }
+}
+
 /* ---- believing ---------------------------------------------------------------------------- */
 
 static bool has_sane_values(const struct msg_desired *desired)

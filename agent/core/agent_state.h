@@ -265,6 +265,9 @@ void agent_on_scanned(struct agent_core *core, const struct agent_event *event);
 void agent_orders_tick(struct agent_core *core);
 uint64_t agent_orders_deadline(const struct agent_core *core);
 /* Makes a stop of (job, at most attempt) durable and begins it. */
+/* Orders to run of which nothing was begun are forgotten with their session: the next hello would
+ * say that nothing is here, and so it must stay until they are given again. */
+void agent_order_unstarted_drop(struct agent_core *core);
 void agent_order_stop(struct agent_core *core, struct agent_job *job, uint32_t at_most,
                       uint32_t grace_ms, const char *why);
 
@@ -290,6 +293,8 @@ void agent_on_exchange(struct agent_core *core, const struct msg_exchange *excha
 void agent_on_checkpoint_answer(struct agent_core *core,
                                 const struct msg_checkpoint_answer *answer);
 void agent_mail_session(struct agent_core *core); /* everything is due again */
+/* Nobody is left to ask: keys and open gets go; saves that wait for an answer stay. */
+void agent_mail_end(struct agent_core *core, uint32_t job, uint32_t attempt);
 void agent_mail_forget(struct agent_core *core, uint32_t job, uint32_t attempt);
 void agent_mail_flush(struct agent_core *core);
 uint64_t agent_mail_deadline(const struct agent_core *core);

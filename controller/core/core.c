@@ -204,6 +204,7 @@ static void beat(struct core *core, struct node *node, const struct msg_beat *be
     bool was_up = node->link == LINK_UP;
     link_beat(core, node);
     node->checks_ok = beat->checks_ok;
+    node->checks_bad = !beat->checks_ok;
     report_attempts(core, node, beat->attempts, beat->attempt_count);
     bool waits = node->d.life == NODE_CHECKING || node->d.life == NODE_PROBATION;
     if (was_ok != node->checks_ok || !was_up || waits ||
@@ -226,11 +227,24 @@ static void agent_fact(struct core *core, struct node *node, const struct msg_fa
     node->fact_sequence = fact.sequence;
     struct job *job = node->d.job != 0 ? job_at(core, node->d.job) : NULL;
     if (job != NULL && (fact.source == FACT_PROBE || fact.source == FACT_LOG)) {
+        if (fact.job == job->d.job && fact.attempt != job->d.attempt) {
+            node_ack(core, node); /* said again after a lost ack: of an attempt that is over */
+            return;
+        }
         fact.node = node->d.node;
         fact.job = job->d.job;
         fact.attempt = job->d.attempt;
         fact.receive_ms = core->wall_ms;
         recovery_fact(core, job, &fact, service_now(core));
+    }
+    if (job == NULL && fact.source == FACT_PROBE && fact.severity >= 3) {
+        mark_set(core, node,
+                 &(struct mark_order){.owner = MARK_HEALTH,
+                                      .level = MARK_LEAVE,
+                                      .when = WHEN_NOW,
+                                      .code = "fatal-signal",
+                                      .actor = "keepstep",
+                                      .text = fact.text});
     }
     node_ack(core, node);
 }
@@ -258,7 +272,7 @@ static void message(struct core *core, const struct event *event)
         agent_fact(core, node, &m->u.fact);
         break;
     case MSG_PEER_SAID:
-        link_peer_said(core, &m->u.peer_said);
+        link_peer_said(core, node, &m->u.peer_said);
         break;
     case MSG_CHECKPOINT:
         checkpoint_message(core, node, &m->u.checkpoint);

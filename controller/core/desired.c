@@ -61,7 +61,7 @@ static void fill_stop(const struct core *core, const struct node *node, const st
     u->mode = DESIRED_STOP;
     u->attempt = job->d.attempt;
     u->grace_ms = stop_grace(core, job);
-    if (holds && !job->d.launched) {
+    if (!job->d.launched) {
         /* The coming attempt is not launched yet: what ended is all before it. */
         if (job->d.attempt == 0) {
             u->mode = DESIRED_NONE;

@@ -174,6 +174,11 @@ static uint32_t region_find(const struct core *core, uint32_t count)
     return UINT32_MAX;
 }
 
+bool fold_has_room(const struct core *core, uint32_t slots)
+{
+    return region_find(core, slots) != UINT32_MAX;
+}
+
 /* ---- the cluster ---------------------------------------------------------------------------- */
 
 static int fold_store_opened(struct core *core, const struct record *r, struct err *err)
@@ -615,6 +620,14 @@ static int fold_counters_adopted(struct core *core, const struct record *r, stru
     if (job != NULL && u->attempt > job->d.attempt) {
         job->d.attempt = u->attempt;
         job->d.attempted = true;
+        job->d.launched = true; /* its ranks were found running */
+        job->d.ended = false;
+        job->slots_done = 0;
+        for (uint32_t i = 0; i < job->slot_count; i++) {
+            struct slot *slot = slot_at(core, job, i);
+            slot->d.done = false;
+            report_forget(job, slot);
+        }
     }
     if (u->term > core->g.term) {
         core->g.term = u->term;
@@ -753,8 +766,7 @@ static int fold_verdict(struct core *core, const struct record *r, struct err *e
     /* The first fact opened the recovery; only now it is known what it was about. */
     for (uint32_t i = 0; i < core->recovery_count; i++) {
         struct record_image_recovery *recovery = &core->recoveries[i].d;
-        if (recovery->outcome == OUTCOME_OPEN && recovery->incident == u->incident &&
-            u->action == DO_EVICT) {
+        if (recovery->outcome == OUTCOME_OPEN && recovery->incident == u->incident && u->evict) {
             recovery->cause = u->owner == OWNER_PLANNED ? CAUSE_PLANNED : CAUSE_NODE;
         }
     }
@@ -985,6 +997,9 @@ static int fold_foreign_seen(struct core *core, const struct record *r, struct e
     }
     core->foreigns[core->foreign_count++].d = (struct record_image_foreign){
         .node = u->node, .job = u->job, .attempt = u->attempt, .term = u->term};
+    if (u->job >= core->g.job_next && u->job < UINT32_MAX / 2) {
+        core->g.job_next = u->job + 1; /* their agents remember that number as used */
+    }
     return 0;
 }
 
@@ -1071,7 +1086,19 @@ static int fold_image_slot(struct core *core, const struct record *r, struct err
         core->array[core->name##_count++] member = r->u.image_##name;                              \
         return 0;                                                                                  \
     }
-FOLD_IMAGE(checkpoint, checkpoints, .d, checkpoints)
+
+static int fold_image_checkpoint(struct core *core, const struct record *r, struct err *err)
+{
+    if (core->checkpoint_count >= core->limits.checkpoints) {
+        return err_set(err, -EINVAL, "more than %u checkpoints", core->limits.checkpoints);
+    }
+    struct checkpoint *checkpoint = &core->checkpoints[core->checkpoint_count++];
+    memset(checkpoint, 0, sizeof *checkpoint);
+    checkpoint->d = r->u.image_checkpoint;
+    checkpoint->began_ms = r->u.image_checkpoint.at_service_ms; /* of one that is being written */
+    return 0;
+}
+
 FOLD_IMAGE(incident, incidents, .d, incidents)
 FOLD_IMAGE(fact, facts, , facts)
 FOLD_IMAGE(blamed, blamed, , facts)

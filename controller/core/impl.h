@@ -93,6 +93,7 @@ struct core {
     uint64_t due_ms;          /* deadline in t, as of the end of the last step */
     uint64_t start_ms;        /* t of EVENT_START */
     uint64_t new_agent_ms;    /* t of the last new agent */
+    uint64_t alone_ms;        /* t when last no agent at all was reachable; 0 = never */
     uint64_t suspect_ms;      /* t of the last new suspect */
     uint64_t quiet_ms;        /* since when silence has been under half; breaker */
     bool store_failing;
@@ -134,6 +135,7 @@ struct action *action_send(struct core *core, struct node *node, uint8_t message
 void core_trace(struct core *core, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- fold.c ---- */
+bool fold_has_room(const struct core *core, uint32_t slots); /* for a job of so many */
 int fold_record(struct core *core, const struct record *record, struct err *err);
 struct node *node_at(struct core *core, uint32_t id); /* NULL when there is none */
 struct job *job_at(struct core *core, uint32_t id);
@@ -176,8 +178,9 @@ void node_ack(struct core *core, struct node *node);
 /* ---- link.c ---- */
 void link_beat(struct core *core, struct node *node);
 void link_suspect(struct core *core, struct node *node, const char *why);
-void link_peer_said(struct core *core, const struct msg_peer_said *said);
+void link_peer_said(struct core *core, const struct node *prober, const struct msg_peer_said *said);
 void link_look(struct core *core);
+void link_breaker_close(struct core *core); /* a person has looked */
 void link_due(const struct core *core, uint64_t *due_ms);
 bool link_undecided(const struct core *core, const struct job *job); /* a holder is suspect */
 /* Every node that may be there has been heard since this controller started, or the grace after

@@ -150,7 +150,9 @@ void job_fence_rest(struct core *core, struct job *job, const char *text)
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct slot *slot = slot_at(core, job, i);
         struct node *node = node_at(core, slot->d.node);
-        if (node == NULL || node->d.lost || slot->gone) {
+        bool never_ran = !job->d.launched && slot->d.since_attempt == job->d.attempt;
+        if (node == NULL || node->d.lost || slot->gone || never_ran ||
+            mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL) {
             continue;
         }
         if (core->config.fence_hook) {
@@ -244,6 +246,8 @@ uint64_t job_phase_limit_ms(const struct job *job, uint8_t rank_phase)
         return CHECKPOINT_LIMIT_MS;
     case PHASE_EVAL:
         return EVAL_LIMIT_MS;
+    case PHASE_IDLE:
+        return NEVER; /* the program says itself that it waits */
     default:
         if (job->d.step_timeout_ms != 0) {
             return job->d.step_timeout_ms;
@@ -252,6 +256,13 @@ uint64_t job_phase_limit_ms(const struct job *job, uint8_t rank_phase)
                    ? (uint64_t)STEP_FACTOR * job->step_ms
                    : STEP_FLOOR_MS;
     }
+}
+
+/* Ranks have ended with 0, the others are about to: nothing is swapped any more, and who has
+ * finished may go silent. */
+static bool ends_now(const struct core *core, const struct job *job)
+{
+    return job->slots_done > 0 && core->t < job->end_ms + core->config.end_grace_ms;
 }
 
 /* When the job counts as hung: the latest moment at which any rank is still inside its limit.
@@ -268,7 +279,8 @@ static uint64_t hang_ms(const struct core *core, const struct job *job)
         if (!slot->mailbox || slot->progress_ms == 0) {
             return NEVER;
         }
-        uint64_t until = slot->progress_ms + job_phase_limit_ms(job, slot->phase);
+        uint64_t limit = job_phase_limit_ms(job, slot->phase);
+        uint64_t until = limit == NEVER ? NEVER : slot->progress_ms + limit;
         latest = until > latest ? until : latest;
     }
     return latest == 0 ? NEVER : latest;
@@ -295,7 +307,8 @@ static uint32_t slot_behind(const struct core *core, const struct job *job, bool
 
 static void look_for_hang(struct core *core, struct job *job)
 {
-    bool frozen = core->g.breaker_open || core_held(core) || job->d.stop_request;
+    bool frozen =
+        core->g.breaker_open || core_held(core) || job->d.stop_request || ends_now(core, job);
     if (frozen || !job->d.watch_progress || core->t < hang_ms(core, job)) {
         return;
     }
@@ -343,13 +356,6 @@ void job_ask_save(struct core *core, struct job *job)
 static bool uses_library(const struct core *core, const struct job *job)
 {
     return core->slots[job->slot_base].mailbox;
-}
-
-/* Ranks have ended with 0, the others are about to: nothing is swapped any more, and who has
- * finished may go silent. */
-static bool ends_now(const struct core *core, const struct job *job)
-{
-    return job->slots_done > 0 && core->t < job->end_ms + core->config.end_grace_ms;
 }
 
 /* The most urgent wish that one of the job's nodes leaves, or that the job is held or restarted. */

@@ -54,6 +54,7 @@ struct judge_verdict {
     uint8_t action;      /* enum job_action_word */
     uint8_t lane;        /* enum repair_lane_word */
     uint8_t confidence;  /* enum confidence_word */
+    bool evict;          /* action as judged, kept when the budget turns it into a hold */
     bool free_of_budget; /* exit code 75 and its like */
     bool launch_error;   /* the command itself cannot start: no restart, no node blamed */
     const char *rule;    /* borrowed, static */

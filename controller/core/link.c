@@ -88,7 +88,8 @@ static void ask(struct core *core, struct node *target, struct node *prober)
     u->timeout_ms = core->config.probe_timeout_ms;
     text_copy(u->target, NAME_SIZE, target->d.name);
     text_copy(u->address, ADDRESS_SIZE, target->d.address);
-    target->asked++;
+    CHECK(target->asked < PROBERS_MAX);
+    target->probers[target->asked++] = prober->d.node;
 }
 
 static void probe_begin(struct core *core, struct node *node)
@@ -149,12 +150,24 @@ static int strength(uint8_t answer)
     }
 }
 
-void link_peer_said(struct core *core, const struct msg_peer_said *said)
+/* Each prober speaks once a round, and only those that were asked. */
+static bool take_prober(struct node *node, const struct node *prober)
+{
+    for (uint32_t i = 0; i < node->asked; i++) {
+        if (node->probers[i] == prober->d.node) {
+            node->probers[i] = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+void link_peer_said(struct core *core, const struct node *prober, const struct msg_peer_said *said)
 {
     uint32_t id = core_node_find(core, said->target);
     struct node *node = id != 0 ? node_at(core, id) : NULL;
     if (node == NULL || node->suspect_ms == 0 || node->probe_ms == 0 ||
-        said->nonce != node->probe_nonce || node->answers >= node->asked) {
+        said->nonce != node->probe_nonce || !take_prober(node, prober)) {
         return; /* an answer to an older round, or about a node that was heard meanwhile */
     }
     node->answers++;
@@ -251,6 +264,34 @@ static int decide(const struct core *core, const struct node *node, const struct
     return alone ? (int)LOST_SILENT : -1;
 }
 
+/* When nobody at all is heard it is us who are cut off, whatever the labels say; and when the first
+ * one is heard again, the others are given the time to come back too. */
+static bool anybody_reachable(const struct core *core)
+{
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        if (reachable(core, &core->nodes[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Before the first hello of this process the grace after a start says the same. */
+static bool ever_heard(const struct core *core)
+{
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        if (core->nodes[i].beat_ms != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool in_touch(const struct core *core)
+{
+    return core->alone_ms == 0 || core->t - core->alone_ms >= NO_PROBER_LOST_MS;
+}
+
 static void look_at_suspect(struct core *core, struct node *node)
 {
     struct job *job = node->d.job != 0 ? job_at(core, node->d.job) : NULL;
@@ -271,7 +312,7 @@ static void look_at_suspect(struct core *core, struct node *node)
     int how = decide(core, node, job);
     how = how >= 0 && node_said_goodbye(core, node) ? (int)LOST_GONE : how;
     bool blocked = core->g.breaker_open || core_held(core);
-    bool lost = how >= 0 && settled && core_ready(core);
+    bool lost = how >= 0 && settled && core_ready(core) && in_touch(core);
     if (lost && blocked && !node->would) {
         char text[TEXT_SIZE];
         text_format(text, sizeof text, "take it for lost: %s", WORD(lost_how, how));
@@ -291,12 +332,17 @@ static void look_at_suspect(struct core *core, struct node *node)
 
 /* ---- breaker for silence -------------------------------------------------------------------- */
 
-static bool of_few_groups(const struct core *core, size_t offset)
+static const char *label_at(const struct node *node, size_t offset)
 {
-    const char *groups[2] = {NULL, NULL};
+    return (const char *)&node->d + offset;
+}
+
+/* Fills groups with the labels of the suspects; false when there are more than two, or unknown. */
+static bool find_groups(const struct core *core, size_t offset, const char *groups[2])
+{
     for (uint32_t i = 0; i < core->node_count; i++) {
         const struct node *node = &core->nodes[i];
-        const char *label = (const char *)&node->d + offset;
+        const char *label = label_at(node, offset);
         if (node->suspect_ms == 0) {
             continue;
         }
@@ -315,6 +361,29 @@ static bool of_few_groups(const struct core *core, size_t offset)
     return true;
 }
 
+/* All suspects are of one or two racks (leaves, feeds), these are silent for the most part, and they
+ * are not most of what there is: then it is they, and not our own view. */
+static bool of_few_groups(const struct core *core, size_t offset)
+{
+    const char *groups[2] = {NULL, NULL};
+    uint32_t all = 0;
+    uint32_t inside = 0;
+    uint32_t silent = 0;
+    if (!find_groups(core, offset, groups)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        const struct node *node = &core->nodes[i];
+        const char *label = label_at(node, offset);
+        bool in = (groups[0] != NULL && text_equal(groups[0], label)) ||
+                  (groups[1] != NULL && text_equal(groups[1], label));
+        all += watched(node) ? 1 : 0;
+        inside += watched(node) && in ? 1 : 0;
+        silent += in && node->suspect_ms != 0 ? 1 : 0;
+    }
+    return silent * 2 > inside && inside * 2 <= all;
+}
+
 static void breaker_record(struct core *core, bool open, uint32_t suspects, uint32_t limit)
 {
     struct record *record = record_begin(core, RECORD_breaker_kind);
@@ -325,12 +394,22 @@ static void breaker_record(struct core *core, bool open, uint32_t suspects, uint
     if (open) {
         record_says(record, "BreakerOpened", SEVERITY_ERROR,
                     "%u nodes fell silent within 10 s, over the limit of %u and not in one rack: "
-                    "nothing is evicted until they are heard or judged by a person",
+                    "nothing is evicted until they are heard, or keepstep automation resume",
                     suspects, limit);
     } else {
-        record_says(record, "BreakerClosed", SEVERITY_INFO, "silence is under half again");
+        record_says(record, "BreakerClosed", SEVERITY_INFO,
+                    limit > 0 ? "silence is under half again"
+                              : "by a person: what is silent now is judged");
     }
     core_emit(core, record);
+}
+
+void link_breaker_close(struct core *core)
+{
+    if (core->g.breaker_open) {
+        breaker_record(core, false, 0, 0);
+        core->look = true;
+    }
 }
 
 static void look_at_breaker(struct core *core)
@@ -340,7 +419,9 @@ static void look_at_breaker(struct core *core)
     uint32_t members = 0;
     for (uint32_t i = 0; i < core->node_count; i++) {
         const struct node *node = &core->nodes[i];
-        members += watched(node) ? 1 : 0;
+        bool counts = node->d.job != 0 || node->d.life == NODE_READY ||
+                      node->d.life == NODE_PROBATION; /* nodes of jobs, and spares */
+        members += watched(node) && counts ? 1 : 0;
         suspects += node->suspect_ms != 0 ? 1 : 0;
         recent += node->suspect_ms != 0 && core->t - node->suspect_ms <= BREAKER_WINDOW_MS ? 1 : 0;
     }
@@ -380,6 +461,9 @@ void link_look(struct core *core)
             link_suspect(core, node, "its third beat is missing");
         }
     }
+    if (!anybody_reachable(core) && ever_heard(core)) {
+        core->alone_ms = core->t;
+    }
     look_at_breaker(core);
     for (uint32_t i = 0; i < core->node_count; i++) {
         if (core->nodes[i].suspect_ms != 0) {
@@ -412,8 +496,9 @@ void link_due(const struct core *core, uint64_t *due_ms)
 /* Heard of late: more than half a beat over time is not silence yet, but it may become one. */
 static bool may_be_lost(const struct core *core, const struct node *node)
 {
-    if (node->d.lost || node->goodbye_ms > core->t) {
-        return false;
+    if (node->d.lost || node->goodbye_ms > core->t ||
+        mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL) {
+        return false; /* decided, or fenced: whatever it is, it is not waited for */
     }
     uint64_t heard = node->beat_ms != 0 ? node->beat_ms : core->start_ms;
     return node->suspect_ms != 0 ||
@@ -435,8 +520,9 @@ bool link_settled(const struct core *core)
 {
     for (uint32_t i = 0; i < core->node_count && !core_ready(core); i++) {
         const struct node *node = &core->nodes[i];
-        if (watched(node) && node->session == 0 && node->goodbye_ms <= core->t) {
-            return false;
+        bool heard = node->session != 0 && (node->checks_ok || node->checks_bad);
+        if (watched(node) && !heard && node->goodbye_ms <= core->t) {
+            return false; /* a hello alone does not say yet whether it may be a spare */
         }
     }
     return true;

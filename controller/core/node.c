@@ -44,6 +44,9 @@ void node_move(struct core *core, struct node *node, uint8_t to, const char *cau
     record_says(record, "NodeMoved", SEVERITY_INFO, "%s -> %s: %s", WORD(node_life, node->d.life),
                 WORD(node_life, to), cause);
     core_emit(core, record);
+    if (to == NODE_READY || to == NODE_PROBATION) {
+        core->look = true; /* somebody may wait for it */
+    }
 }
 
 /* ---- marks ---------------------------------------------------------------------------------- */
@@ -207,7 +210,7 @@ void node_settle(struct core *core, struct node *node)
             node_move(core, node, NODE_ACTIVE, "took a slot");
         } else if (node->d.life == NODE_CHECKING) {
             finish_checking(core, node);
-        } else if (!node->checks_ok && node->reported) {
+        } else if (node->checks_bad) {
             node_move(core, node, NODE_CHECKING, "its own checks fail");
         } else if (node->d.life == NODE_PROBATION &&
                    node->d.probation_service_ms <= service_now(core)) {
@@ -355,15 +358,17 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
     node->session = session;
     node->beat_sequence = 0;
     node->ends_sequence = 0;
-    node->fact_sequence = 0;
     node->closed_ms = 0;
     node->goodbye_ms = 0;
     node->new_session = 0;
     node->run_sent = false;
     node->reported = false; /* what the last session said proves nothing about this one */
     node->report_count = 0;
-    node->check_nonce = 0;  /* a check on its way was lost with the old session: asked again */
-    node->checks_ok = true; /* the beat says otherwise within a second */
+    node->check_nonce = 0; /* a check on its way was lost with the old session: asked again */
+    /* One that has passed its checks is believed until a beat says otherwise; one that has not must
+     * wait for its first beat. */
+    node->checks_ok = node->d.life == NODE_READY || node->d.life == NODE_PROBATION;
+    node->checks_bad = false;
     bool started = node->d.incarnation != hello->incarnation || new_boot;
     if (started) {
         record_session(core, node, hello);

@@ -262,6 +262,7 @@ static void emit_verdict(struct core *core, const struct job *job, uint32_t inci
     u->action = v->action;
     u->lane = v->lane;
     u->confidence = v->confidence;
+    u->evict = v->evict;
     u->facts_used = v->facts_used;
     u->blamed = v->blamed_count;
     u->signature = v->signature;
@@ -289,6 +290,20 @@ static void emit_verdict(struct core *core, const struct job *job, uint32_t inci
     }
 }
 
+/* The job's last verdict blamed the same node, or neither blamed one: hosts that fail one after the
+ * other are not one failure again and again. */
+static bool same_node(const struct core *core, const struct job *job)
+{
+    uint32_t now = core->verdict.blamed_count > 0 ? core->verdict.blamed[0] : 0;
+    for (uint32_t i = core->incident_count; i-- > 0;) {
+        const struct record_image_incident *d = &core->incidents[i].d;
+        if (d->job == job->d.job && d->judged) {
+            return d->first_blamed == now;
+        }
+    }
+    return false;
+}
+
 /* Restart is not progress: counts, and says why the job may not go on. false: it may. */
 static bool over_budget(struct core *core, const struct job *job, char reason[TEXT_SIZE])
 {
@@ -310,7 +325,7 @@ static bool over_budget(struct core *core, const struct job *job, char reason[TE
     record->u.budget_used.signature = v->signature;
     record->job = job->d.job;
     record_subject(record, "job/%s", job->d.name);
-    bool same = job->d.signature == v->signature && job->d.no_progress > 0;
+    bool same = job->d.signature == v->signature && job->d.no_progress > 0 && same_node(core, job);
     uint32_t idle = job->d.no_progress + 1;
     core_emit(core, record);
     uint32_t limit = v->owner == OWNER_USER ? job->d.retries_user : job->d.retries_unknown;
@@ -386,14 +401,17 @@ static void evict(struct core *core, const struct job *job, const struct inciden
  * here, where automation may act: until then the verdict is only said. */
 static void evict_blamed(struct core *core, const struct job *job)
 {
-    const struct incident *incident = core_incident(core, job->d.incident);
-    if (incident == NULL || incident->d.action != DO_EVICT) {
-        return;
-    }
-    for (uint32_t i = 0; i < core->blamed_count; i++) {
+    const struct recovery *recovery = core_recovery(core, job->d.recovery);
+    for (uint32_t i = 0; i < core->blamed_count && recovery != NULL; i++) {
         struct node *node = node_at(core, core->blamed[i].node);
-        if (core->blamed[i].incident == incident->d.incident && node->d.job == job->d.job &&
-            !marked_for(core, incident->d.incident, node->d.node)) {
+        const struct incident *incident = core_incident(core, core->blamed[i].incident);
+        /* Of every failure that this recovery took in, and of those who held their slot then. */
+        if (incident == NULL || incident->d.job != job->d.job || !incident->d.evict ||
+            incident->d.attempt < recovery->d.attempt || node->d.job != job->d.job) {
+            continue;
+        }
+        bool held_then = core_slot(core, job, node->d.slot)->d.since_attempt <= incident->d.attempt;
+        if (held_then && !marked_for(core, incident->d.incident, node->d.node)) {
             evict(core, job, incident, node);
         }
     }
@@ -407,6 +425,7 @@ void plan_verdict(struct core *core, struct job *job)
     run_judge(core, job, incident);
     struct judge_verdict *v = &core->verdict;
     char reason[TEXT_SIZE];
+    v->evict = v->action == DO_EVICT;
     bool over = over_budget(core, job, reason);
     if (v->launch_error) {
         v->action = DO_FAIL;
@@ -678,6 +697,9 @@ enum plan_result plan_make(struct core *core, struct job *job, struct recovery *
     (void)recovery;
     const struct incident *incident = core_incident(core, job->d.incident);
     if (incident != NULL && incident->d.action == DO_HOLD) {
+        if (!core_held(core) && !core->g.breaker_open) {
+            evict_blamed(core, job);
+        }
         recovery_hold(core, job, incident->d.why);
         return PLAN_OVER;
     }

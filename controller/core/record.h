@@ -104,6 +104,7 @@ enum {
     X(S, WORD, action, job_action)                                                                 \
     X(S, WORD, lane, repair_lane)                                                                  \
     X(S, WORD, confidence, confidence)                                                             \
+    X(S, BOOL, evict, 1)        /* the blamed leave, also where the budget makes the job wait */   \
     X(S, TEXT, rule, NAME_SIZE) /* which row of the judge's table */                               \
     X(S, U32, facts_used, 1)                                                                       \
     X(S, U32, blamed, 1)    /* nodes; each has a `blamed` record */                                \

@@ -14,6 +14,7 @@
 
 #include "controller/core/impl.h"
 
+enum { PORT_TRIES_MAX = 8 }; /* rendezvous ports tried on one node */
 enum {
     FACTS_MAX = 256
 }; /* of one incident: the first ends tell, the thousands that follow do not */
@@ -30,6 +31,13 @@ void recovery_phase(struct core *core, struct job *job, uint8_t phase)
     record_says(record, "RecoveryPhase", SEVERITY_INFO, "%s: %s", job->d.name, WORD(phase, phase));
     core_emit(core, record);
     job->phase_ms = core->t;
+    job->port_tries = 0;
+    for (uint32_t i = 0; phase == PHASE_CHECK && i < job->slot_count; i++) {
+        struct node *node = node_at(core, slot_at(core, job, i)->d.node);
+        if (node != NULL) {
+            node->check_nonce = 0; /* of an earlier round: asked anew */
+        }
+    }
     core->look = true;
 }
 
@@ -79,6 +87,8 @@ void recovery_open(struct core *core, struct job *job, uint8_t cause, uint32_t i
     job_end_attempt(core, job);
     recovery_phase(core, job, PHASE_STOP);
     job->drain_ms = 0;
+    job->stop_ms = core->t;
+    job->gone_ms = 0;
     desired_send_job(core, job);
 }
 
@@ -245,7 +255,9 @@ void recovery_fact(struct core *core, struct job *job, const struct fact *fact,
         return; /* late, or about a job that is not at work: it changes nothing */
     }
     const struct incident *incident = core_incident(core, job->d.incident);
-    if (incident != NULL &&
+    /* What ends an attempt that runs is news, also when the same node failed before its launch. */
+    bool news = incident != NULL && incident->d.judged && job_runs(job);
+    if (incident != NULL && !news &&
         (fact_known(core, job->d.incident, fact) ||
          (fact->severity < 3 && facts_of(core, job->d.incident) >= FACTS_MAX))) {
         return;
@@ -457,6 +469,10 @@ void recovery_check_result(struct core *core, struct node *node,
     if (!result->ok) {
         check_failed_on(core, job, node, result->text);
     } else if (slot->d.slot == 0 && !result->port_free) {
+        if (++job->port_tries > PORT_TRIES_MAX) {
+            check_failed_on(core, job, node, "no port of the rendezvous range can be bound");
+            return;
+        }
         plan_choose_port(core, job); /* the next one of the range; asked again */
     } else {
         slot->checked = true;

@@ -23,7 +23,7 @@ void report_forget(struct job *job, struct slot *slot)
 bool report_empty(const struct node *node)
 {
     for (uint32_t i = 0; i < node->report_count; i++) {
-        if (!node->reports[i].empty && !node->reports[i].foreign) {
+        if (!node->reports[i].empty) {
             return false;
         }
     }
@@ -227,9 +227,10 @@ static void foreign(struct core *core, const struct node *node, const struct att
     record->node = node->d.node;
     record_subject(record, "node/%s", node->d.name);
     record_says(record, "ForeignRanks", SEVERITY_WARN,
-                "ranks of job %u attempt %u run here and this store does not know them: left "
-                "alone; keepstep admin adopt %s, or admin stop-foreign %s",
-                report->job, report->attempt, node->d.name, node->d.name);
+                report->empty ? "job %u attempt %u ended here and this store does not know it"
+                              : "ranks of job %u attempt %u run here and this store does not know "
+                                "them: left alone; keepstep admin adopt, or admin stop-foreign",
+                report->job, report->attempt);
     core_emit(core, record);
 }
 
@@ -299,6 +300,9 @@ static void report_one(struct core *core, struct node *node, const struct attemp
         return;
     }
     slot_progress(core, job, slot, report);
+    if (core->old_store) {
+        return; /* this attempt may be long over: who ended in it is no news */
+    }
     look_at_ends(core, job, slot, node, report);
     job_progress(core, job);
     uint32_t step_ms = report->ranks[0].step_ms;

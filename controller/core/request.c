@@ -133,6 +133,12 @@ static bool fits(struct core *core, const struct request *request, uint32_t slot
               core->limits.slots / 2, slots, slots_in_use(core));
         return false;
     }
+    if (!fold_has_room(core, slots)) {
+        reply(core, request, -ENOSPC, 0, false,
+              "%u slots in a row are not free between the jobs that wait; cancel one or try later",
+              slots);
+        return false;
+    }
     return true;
 }
 
@@ -180,6 +186,13 @@ static void cancel(struct core *core, const struct request *request)
 {
     struct job *job = job_or_reply(core, request);
     if (job == NULL) {
+        return;
+    }
+    if (job->d.quarantined) {
+        reply(core, request, -EBUSY, job->d.job, false,
+              "rows of %s in the journal cannot be read, so its ranks are left alone: end them on "
+              "their nodes, or start from a backup",
+              job->d.name);
         return;
     }
     if (core_job_over(job) || job->d.cancelled) {
@@ -515,7 +528,10 @@ static void automation(struct core *core, const struct request *request)
             record->u.automation.observe = request->automation == AUTOMATION_OBSERVE;
             break;
         }
-        text_copy(record->u.automation.cause, TEXT_SIZE, request->reason);
+        bool pause = request->automation == AUTOMATION_PAUSE;
+        text_format(record->u.automation.cause, TEXT_SIZE, "%s%s%s%.100s",
+                    pause ? "automation is paused by " : "", pause ? request->actor : "",
+                    pause ? ": " : "", request->reason);
         text_copy(record->u.automation.actor, NAME_SIZE, request->actor);
         record_subject(record, "cluster");
         record_says(record, "Automation", SEVERITY_WARN, "%s by %s: %s",
@@ -524,6 +540,9 @@ static void automation(struct core *core, const struct request *request)
                                                    : "acts",
                     request->actor, request->reason);
         core_emit(core, record);
+        if (request->automation == AUTOMATION_RESUME) {
+            link_breaker_close(core); /* a person has looked at what is silent, too */
+        }
     }
     reply(core, request, 0, 0, true, "automation: %s",
           core->g.paused    ? "paused"
@@ -543,9 +562,42 @@ static void adopt_counters(struct core *core, uint32_t job, uint32_t attempt, ui
     core_emit(core, record);
 }
 
+/* A recovery from an attempt that turns out to be an old one: it has been recovered from already,
+ * by a controller whose records this store has lost. */
+static void overtaken(struct core *core, struct job *job)
+{
+    const struct recovery *recovery = core_recovery(core, job->d.recovery);
+    if (recovery != NULL && !recovery->d.planned && job->d.state == JOB_RECOVERING) {
+        recovery_close(core, job, OUTCOME_RECOVERED);
+        job_move(core, job, JOB_RUNNING, "");
+    }
+}
+
+/* Counters can be moved on, a layout that this store never saw cannot be guessed. */
+static bool layout_known(struct core *core, const struct request *request)
+{
+    for (uint32_t i = 0; i < core->foreign_count; i++) {
+        const struct record_image_foreign *d = &core->foreigns[i].d;
+        const struct job *job = core_job(core, d->job);
+        const struct node *node = core_node(core, d->node);
+        if (job != NULL && !core_job_over(job) && node->d.job != job->d.job && !d->resolved) {
+            reply(core, request, -EBUSY, job->d.job, false,
+                  "%s runs ranks of %s and holds no slot of it here: this store is older than the "
+                  "layout; start from a newer one, or admin stop-foreign; nothing was changed",
+                  node->d.name, job->d.name);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void adopt(struct core *core, const struct request *request, bool stop)
 {
+    if (!stop && !layout_known(core, request)) {
+        return;
+    }
     uint32_t resolved = 0;
+    uint32_t unknown = 0;
     for (uint32_t i = 0; i < core->foreign_count && !request->dry_run; i++) {
         struct record_image_foreign d = core->foreigns[i].d;
         bool named = request->node_count == 0;
@@ -553,6 +605,10 @@ static void adopt(struct core *core, const struct request *request, bool stop)
             named = named || request->nodes[k] == d.node;
         }
         if (!named || d.resolved) {
+            continue;
+        }
+        if (!stop && core_job(core, d.job) == NULL) {
+            unknown++; /* there is no job that they could belong to: they stay listed */
             continue;
         }
         struct record *record = record_begin(core, RECORD_foreign_resolved_kind);
@@ -568,6 +624,7 @@ static void adopt(struct core *core, const struct request *request, bool stop)
         const struct job *job = core_job(core, d.job);
         if (!stop && job != NULL && (!job->d.attempted || d.attempt > job->d.attempt)) {
             adopt_counters(core, d.job, d.attempt, 0);
+            overtaken(core, job_at(core, d.job));
         }
         resolved++;
     }
@@ -582,6 +639,14 @@ static void adopt(struct core *core, const struct request *request, bool stop)
     }
     if (!request->dry_run) {
         audit(core, request, stop ? "stop-foreign" : "adopt", "cluster", "done");
+    }
+    if (unknown > 0) {
+        reply(
+            core, request, 0, 0, true,
+            "%u sets of foreign ranks are adopted; %u belong to no job that this store knows: they "
+            "are left alone, and keepstep admin stop-foreign ends them",
+            resolved, unknown);
+        return;
     }
     reply(core, request, 0, 0, resolved > 0, "%u sets of foreign ranks %s", resolved,
           stop ? "are told to stop" : "are adopted");

@@ -9,6 +9,8 @@
 
 #include "controller/core/core.h"
 
+enum { PROBERS_MAX = 2 };
+
 /* Where the agent's link stands; "lost" itself is durable (node.d.lost). */
 enum link_state {
     LINK_NONE, /* no session since this controller started */
@@ -27,18 +29,19 @@ struct node {
     uint64_t beat_sequence;
     uint64_t ends_sequence;
     uint64_t fact_sequence;
-    uint64_t suspect_ms;    /* since when; 0 = is not */
-    uint32_t witness;       /* node of the same job whose steps tell that this one still works */
-    uint64_t witness_step;  /* … at its first beat after this one became suspect */
-    uint64_t closed_ms;     /* since when without a session; 0 = has one */
-    uint64_t ack_ms;        /* last ack sent */
-    uint64_t goodbye_ms;    /* until then its silence is expected; 0 = none */
-    uint8_t goodbye;        /* enum goodbye_kind */
-    uint8_t answers;        /* probers that have answered in this round */
-    uint8_t asked;          /* probers asked */
-    uint8_t answer;         /* strongest enum peer_answer of the last round; 255 none yet */
-    uint8_t answer_probers; /* how many probers that answer rests on */
-    uint8_t answer_now;     /* … of the round that runs */
+    uint64_t suspect_ms;   /* since when; 0 = is not */
+    uint32_t witness;      /* node of the same job whose steps tell that this one still works */
+    uint64_t witness_step; /* … at its first beat after this one became suspect */
+    uint64_t closed_ms;    /* since when without a session; 0 = has one */
+    uint64_t ack_ms;       /* last ack sent */
+    uint64_t goodbye_ms;   /* until then its silence is expected; 0 = none */
+    uint8_t goodbye;       /* enum goodbye_kind */
+    uint32_t probers[PROBERS_MAX]; /* asked in this round; 0 once they have answered */
+    uint8_t answers;               /* probers that have answered in this round */
+    uint8_t asked;                 /* probers asked */
+    uint8_t answer;                /* strongest enum peer_answer of the last round; 255 none yet */
+    uint8_t answer_probers;        /* how many probers that answer rests on */
+    uint8_t answer_now;            /* … of the round that runs */
     uint64_t probe_nonce;
     uint64_t probe_ms;    /* deadline of the round; 0 = none runs */
     uint64_t check_nonce; /* quick check in flight; 0 = none */
@@ -50,8 +53,9 @@ struct node {
     bool run_sent; /* this session has carried an order to run */
     uint32_t report_count;
     struct attempt_report reports[ATTEMPTS_PER_NODE_MAX];
-    bool reported; /* reports are of this process's lifetime */
-    bool checks_ok;
+    bool reported;   /* reports are of this process's lifetime */
+    bool checks_ok;  /* a beat of this session said so */
+    bool checks_bad; /* a beat of this session said the contrary */
 };
 
 struct mark {
@@ -90,11 +94,12 @@ struct job {
     uint64_t stop_ms;     /* monotonic: when the stop order of the running phase was given */
     uint64_t evidence_ms; /* last new fact of the open incident */
     uint64_t evidence_open_ms;
-    uint64_t gone_ms;        /* since when every rank is proven gone; 0 = not yet */
-    uint64_t phase_ms;       /* monotonic start of the current phase in this process */
-    uint64_t retry_ms;       /* planning again at this time (wait for a spare, back-off) */
-    uint64_t drain_ms;       /* a drain waits for a checkpoint until then; 0 = none */
-    uint64_t end_ms;         /* first rank ended 0 */
+    uint64_t gone_ms;  /* since when every rank is proven gone; 0 = not yet */
+    uint64_t phase_ms; /* monotonic start of the current phase in this process */
+    uint64_t retry_ms; /* planning again at this time (wait for a spare, back-off) */
+    uint64_t drain_ms; /* a drain waits for a checkpoint until then; 0 = none */
+    uint64_t end_ms;   /* first rank ended 0 */
+    uint32_t port_tries;
     uint32_t check_failures; /* quick checks that failed in this recovery */
     bool library;            /* some rank of any attempt used the library */
     bool waiting_spare;

@@ -123,6 +123,7 @@ static void obey_run(struct rig *rig, struct rig_node *node, const struct msg_de
     if (node->no_launch) {
         a->report.refused = true;
         a->report.empty = true;
+        node->beat_at_ms = rig->now_ms;
         text_copy(a->report.text, TEXT_SIZE, "workdir is not there");
         return;
     }
@@ -142,6 +143,7 @@ static void obey_stop(struct rig *rig, struct rig_node *node, const struct msg_d
         struct rig_attempt *a = &node->attempts[i];
         if (a->report.job == d->job && a->report.attempt <= d->attempt) {
             known = known || a->report.attempt == d->attempt;
+            node->beat_at_ms = a->report.stop_seen ? node->beat_at_ms : rig->now_ms;
             a->report.stop_seen = true;
             a->stop_at_ms = a->stop_at_ms == 0 ? rig->now_ms + 50 : a->stop_at_ms;
             a->forget = d->forget;
@@ -169,7 +171,7 @@ static void obey_check(struct rig *rig, struct rig_node *node, const struct msg_
     m.u.check_result.nonce = check->nonce;
     m.u.check_result.job = check->job;
     m.u.check_result.ok = !node->check_fails;
-    m.u.check_result.port_free = !node->port_taken;
+    m.u.check_result.port_free = !node->port_taken && !node->port_never;
     node->port_taken = false;
     text_copy(m.u.check_result.text, TEXT_SIZE, node->check_fails ? "storage not mounted" : "");
     rig_send(rig, (uint32_t)(node - rig->nodes), &m);
@@ -338,7 +340,7 @@ void rig_connect(struct rig *rig, uint32_t index)
     node->agent_up = true;
     node->session = rig->next_session++;
     node->beat = 0;
-    node->beat_at_ms = rig->now_ms + 1000;
+    node->beat_at_ms = rig->now_ms + 10; /* the first beat follows the welcome at once */
     rig_hello(rig, index, node->session, node->incarnation, node->boot_id);
 }
 
@@ -574,6 +576,22 @@ struct job_spec rig_spec(const char *name, uint32_t slots)
     return spec;
 }
 
+/* The answer to this submit was lost, but its job is there, and may be over by now: a person who
+ * looks does not submit it again. */
+static bool accepted(struct rig *rig, const struct request *request)
+{
+    uint32_t id =
+        request->verb == REQUEST_SUBMIT ? core_job_find(rig->core, request->spec->name) : 0;
+    const struct job *job = core_job(rig->core, id);
+    if (job == NULL || request->spec->text_hash == 0 ||
+        job->d.text_hash != request->spec->text_hash) {
+        return false;
+    }
+    rig->reply_result = 0;
+    rig->reply_job = id;
+    return true;
+}
+
 int32_t rig_request(struct rig *rig, const struct request *request)
 {
     struct request copy = *request;
@@ -587,7 +605,9 @@ int32_t rig_request(struct rig *rig, const struct request *request)
     rig->reply_result = -1000;
     do { /* a controller that died has not answered: asked again when it is back */
         rig_run(rig, 0);
-        rig_step(rig, &event);
+        if (!accepted(rig, request)) {
+            rig_step(rig, &event);
+        }
     } while (rig->dead);
     CHECK(rig->reply_result != -1000); /* every request is answered */
     return rig->reply_result;

@@ -375,6 +375,25 @@ static int run_save(struct play *play, const struct words *words, struct err *er
     return code;
 }
 
+/* begin-save JOB: rank 0 begins a save of the present step and never commits it. */
+static int run_begin_save(struct play *play, const struct words *words, struct err *err)
+{
+    uint32_t job;
+    int code = job_ref(play, words->at[1], &job, err);
+    if (code < 0) {
+        return code;
+    }
+    const struct job *j = core_job(play->rig->core, job);
+    struct message m = {.kind = MSG_CHECKPOINT};
+    m.u.checkpoint.kind = CHECKPOINT_BEGIN;
+    m.u.checkpoint.job = job;
+    m.u.checkpoint.attempt = j->d.attempt;
+    m.u.checkpoint.step = j->step;
+    m.u.checkpoint.shard_count = j->slot_count * RIG_RANKS;
+    rig_send_sure(play->rig, rig_node_of(play->rig, job, 0), &m);
+    return 0;
+}
+
 /* ---- messages that no obedient agent sends --------------------------------------------------- */
 
 /* late-report NODE JOB ATTEMPT exit=N: a beat that speaks of an attempt that is over */
@@ -763,6 +782,7 @@ static const struct verb verbs[] = {
     {"end-rank", run_end_rank, 3, "end-rank NODE 0 exit=1|signal=9"},
     {"end-all", run_end_all, 2, "end-all JOB exit=0|signal=9"},
     {"save", run_save, 1, "save JOB [step=N]"},
+    {"begin-save", run_begin_save, 1, "begin-save JOB"},
     {"late-report", run_late_report, 4, "late-report NODE JOB ATTEMPT exit=1"},
     {"old-beat", run_old_beat, 1, "old-beat NODE"},
     {"late-commit", run_late_commit, 4, "late-commit NODE JOB ATTEMPT STEP"},

@@ -260,6 +260,25 @@ static void phases_add_up(void **state)
     expect(rig, "SELECT recovery FROM jobs", "0");
 }
 
+/* The ranks of its peers ended first, but it was the node: so says the verdict. */
+static void verdict_names_the_cause(void **state)
+{
+    struct rig *rig = *state;
+    say_job(rig, 1, "llama");
+    for (uint32_t i = 1; i <= 2; i++) {
+        say(rig, RECORD_incident_opened_kind)->u.incident_opened =
+            (struct record_incident_opened){.incident = i, .job = 1};
+        say(rig, RECORD_recovery_opened_kind)->u.recovery_opened = (struct record_recovery_opened){
+            .recovery = i, .job = 1, .incident = i, .cause = CAUSE_RANK};
+        say(rig, RECORD_verdict_kind)->u.verdict =
+            (struct record_verdict){.incident = i, .owner = OWNER_HARDWARE, .evict = i == 2};
+        say(rig, RECORD_recovery_closed_kind)->u.recovery_closed =
+            (struct record_recovery_closed){.recovery = i, .outcome = OUTCOME_RECOVERED};
+    }
+    write_all(rig);
+    expect(rig, "SELECT group_concat(recovery || ' ' || cause) FROM recoveries", "1 rank,2 node");
+}
+
 static void where_the_time_went(void **state)
 {
     struct rig *rig = *state;
@@ -411,6 +430,7 @@ int main(void)
         WITH_A_STORE(marks_come_and_go_and_stay_in_the_log),
         WITH_A_STORE(slots_over_time),
         WITH_A_STORE(phases_add_up),
+        WITH_A_STORE(verdict_names_the_cause),
         WITH_A_STORE(where_the_time_went),
         WITH_A_STORE(why_a_node_left),
         WITH_A_STORE(jobs_and_their_attempts),

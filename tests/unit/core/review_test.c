@@ -1,0 +1,207 @@
+/* review_test.c: what a hostile reading of the core found: ways in which a healthy job was stopped, a
+ * node used too early, or a request could abort the controller. One test for each. */
+#include "tests/lib/test.h"
+
+#include <string.h>
+
+#include "controller/core/layout.h"
+#include "proto/base/text.h"
+#include "tests/lib/core_rig.h"
+
+static struct rig *running(uint32_t nodes, uint32_t slots, uint32_t *ret_job)
+{
+    struct rig *rig = rig_create(nodes, 1);
+    rig_connect_all(rig);
+    struct job_spec spec = rig_spec("demo", slots);
+    *ret_job = rig_submit(rig, &spec);
+    assert_int_not_equal(*ret_job, 0);
+    assert_true(rig_until(rig, *ret_job, JOB_RUNNING, 10000));
+    return rig;
+}
+
+/* The controller's own network fails: every agent is silent, and the labels (one feed, two racks)
+ * must not make that look like a fault of theirs. */
+static void test_cut_off_controller_loses_nobody(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(4, 4, &job);
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_kill_agent(rig, i, RIG_PEER_NOTHING); /* the ranks live on */
+    }
+    rig_run(rig, 60000);
+    assert_int_equal(rig_count(rig, RECORD_node_lost_kind), 0);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_connect(rig, i);
+    }
+    rig_run(rig, 5000);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 0);
+    rig_free(rig);
+}
+
+static void test_last_rank_may_take_its_time(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(4, 4, &job);
+    rig_run(rig, 1000);
+    rig->steps_stopped = true;
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        rig_end_rank(rig, rig_node_of(rig, job, slot), 0, RANK_EXITED, 0);
+        rig_end_rank(rig, rig_node_of(rig, job, slot), 1, RANK_EXITED, 0);
+    }
+    rig_run(rig, 120000); /* it writes its last files */
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+    rig_end_rank(rig, rig_node_of(rig, job, 3), 0, RANK_EXITED, 0);
+    rig_end_rank(rig, rig_node_of(rig, job, 3), 1, RANK_EXITED, 0);
+    assert_true(rig_until(rig, job, JOB_SUCCEEDED, 5000));
+    rig_free(rig);
+}
+
+static struct message fatal_fact(uint64_t sequence, uint32_t job, uint32_t attempt)
+{
+    struct message m = {.kind = MSG_FACT};
+    m.u.fact.fact.source = FACT_PROBE;
+    m.u.fact.fact.severity = 3;
+    m.u.fact.fact.sequence = sequence;
+    m.u.fact.fact.job = job;
+    m.u.fact.fact.attempt = attempt;
+    m.u.fact.fact.rank = -1;
+    m.u.fact.fact.gpu = 0;
+    m.u.fact.fact.port = -1;
+    m.u.fact.fact.code = 79;
+    text_copy(m.u.fact.fact.text, TEXT_SIZE, "xid 79");
+    return m;
+}
+
+static void test_fact_said_again_ends_no_other_attempt(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, 4, &job);
+    uint32_t teller = rig_node_of(rig, job, 1);
+    struct message fact = fatal_fact(7, job, 0);
+    rig_end_rank(rig, rig_node_of(rig, job, 2), 0, RANK_EXITED, 1);
+    rig_run(rig, 50);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 10000));
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 1);
+    rig_send(rig, teller, &fact); /* of attempt 0: its ack was lost */
+    rig_run(rig, 3000);
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 1);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+    rig_free(rig);
+}
+
+static void test_fatal_fact_takes_a_spare_out(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(2, 1);
+    rig_connect_all(rig);
+    struct message fact = fatal_fact(1, 0, 0);
+    rig_send(rig, 0, &fact);
+    rig_run(rig, 2000);
+    assert_string_equal(core_node_role_word(rig->core, core_node(rig->core, 1)), "-");
+    assert_string_equal(core_node_role_word(rig->core, core_node(rig->core, 2)), "spare");
+    rig_free(rig);
+}
+
+static void test_node_with_foreign_ranks_is_no_spare(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(2, 1);
+    struct rig_attempt *foreign = &rig->nodes[0].attempts[0];
+    rig->nodes[0].attempt_count = 1;
+    foreign->report.job = 99;
+    foreign->report.attempt = 3;
+    foreign->report.foreign = true;
+    foreign->report.rank_count = RIG_RANKS;
+    for (uint32_t i = 0; i < RIG_RANKS; i++) {
+        foreign->report.ranks[i].state = RANK_RUNNING;
+    }
+    rig_connect_all(rig);
+    rig_run(rig, 3000);
+    assert_string_equal(core_node_role_word(rig->core, core_node(rig->core, 1)), "-");
+    rig_free(rig);
+}
+
+static void test_ports_are_not_tried_for_ever(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(3, 1);
+    rig_connect_all(rig);
+    struct job_spec spec = rig_spec("demo", 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        rig->nodes[i].port_never = true;
+    }
+    uint32_t job = rig_submit(rig, &spec);
+    rig_run(rig, 10000);
+    assert_true(rig_count(rig, RECORD_port_chosen_kind) < 40);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_HELD); /* nobody passes: a person */
+    rig_free(rig);
+}
+
+/* Jobs of different sizes, most of them cancelled, leave holes between the others. */
+static void test_submit_into_a_full_table_is_refused(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(1, 1);
+    uint32_t jobs[48];
+    rig_connect_all(rig);
+    for (uint32_t i = 0; i < 30; i++) {
+        char name[NAME_SIZE];
+        text_format(name, sizeof name, "job-%u", i);
+        struct job_spec spec = rig_spec(name, i % 2 == 0 ? 128 : 129);
+        jobs[i] = rig_submit(rig, &spec);
+        assert_int_not_equal(jobs[i], 0);
+    }
+    for (uint32_t i = 0; i < 29; i++) {
+        assert_int_equal(rig_job(rig, REQUEST_CANCEL, jobs[i]), 0);
+    }
+    rig_run(rig, 200);
+    struct job_spec spec = rig_spec("large", 4000);
+    (void)rig_submit(rig, &spec); /* taken or refused, never an abort */
+    assert_true(rig->reply_text[0] != '\0');
+    rig_free(rig);
+}
+
+static int take_image(const struct record *record, void *context)
+{
+    return core_replay(context, record, NULL);
+}
+
+static void test_save_in_flight_over_a_snapshot(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(4, 4, &job);
+    rig_run(rig, 3000);
+    struct message begin = {.kind = MSG_CHECKPOINT};
+    begin.u.checkpoint.kind = CHECKPOINT_BEGIN;
+    begin.u.checkpoint.job = job;
+    begin.u.checkpoint.step = 20;
+    rig_send(rig, rig_node_of(rig, job, 0), &begin);
+    uint64_t began = core_checkpoint_at(rig->core, 0)->began_ms;
+    struct core *image;
+    assert_int_equal(core_create(&rig->limits, &rig->config, 1, &image), 0);
+    assert_int_equal(core_snapshot(rig->core, take_image, image), 0);
+    assert_int_equal(core_checkpoint_at(image, 0)->began_ms, began);
+    core_free(image);
+    rig_free(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cut_off_controller_loses_nobody),
+        cmocka_unit_test(test_last_rank_may_take_its_time),
+        cmocka_unit_test(test_fact_said_again_ends_no_other_attempt),
+        cmocka_unit_test(test_fatal_fact_takes_a_spare_out),
+        cmocka_unit_test(test_node_with_foreign_ranks_is_no_spare),
+        cmocka_unit_test(test_ports_are_not_tried_for_ever),
+        cmocka_unit_test(test_submit_into_a_full_table_is_refused),
+        cmocka_unit_test(test_save_in_flight_over_a_snapshot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
