@@ -58,6 +58,7 @@ struct flags {
     const char *listen_agents;
     const char *listen_rest;
     const char *listen_socket;
+    const char *cluster_id;
     const char *key_file;
     const char *token_file;
     const char *log_level;
@@ -95,6 +96,7 @@ enum flag_value {
     FLAG_AGENTS,
     FLAG_REST,
     FLAG_SOCKET,
+    FLAG_CLUSTER,
     FLAG_KEY,
     FLAG_TOKENS,
     FLAG_LEVEL,
@@ -112,6 +114,7 @@ static const struct option options[] = {
     {"listen-agents", required_argument, NULL, FLAG_AGENTS},
     {"listen-rest", required_argument, NULL, FLAG_REST},
     {"listen-socket", required_argument, NULL, FLAG_SOCKET},
+    {"cluster-id", required_argument, NULL, FLAG_CLUSTER},
     {"key-file", required_argument, NULL, FLAG_KEY},
     {"token-file", required_argument, NULL, FLAG_TOKENS},
     {"log-level", required_argument, NULL, FLAG_LEVEL},
@@ -131,6 +134,7 @@ static const char help_text[] =
     "  --listen-agents ADDR  default 127.0.0.1:7444; other machines need a key\n"
     "  --listen-rest ADDR    default 127.0.0.1:7443; \"\" for none\n"
     "  --listen-socket PATH  default /run/keepstep/api.sock; \"\" for none\n"
+    "  --cluster-id ID       of a lost database, to make it again under running agents\n"
     "  --key-file FILE       the cluster's pre-shared key, mode 0600\n"
     "  --token-file FILE     tokens for REST over TCP, mode 0600\n"
     "  --insecure            agents from other machines without a key: for tests only\n"
@@ -160,6 +164,9 @@ static int take_flag(struct flags *flags, int value, const char *argument, struc
         return 0;
     case FLAG_SOCKET:
         flags->listen_socket = argument;
+        return 0;
+    case FLAG_CLUSTER:
+        flags->cluster_id = argument;
         return 0;
     case FLAG_KEY:
         flags->key_file = argument;
@@ -245,6 +252,7 @@ static int apply_flags(struct controller_config *config, const struct flags *fla
         {config->listen_rest, sizeof(config->listen_rest), flags->listen_rest, "listen-rest"},
         {config->listen_socket, sizeof(config->listen_socket), flags->listen_socket,
          "listen-socket"},
+        {config->cluster_id, sizeof(config->cluster_id), flags->cluster_id, "cluster-id"},
         {config->key_file, sizeof(config->key_file), flags->key_file, "key-file"},
         {config->token_file, sizeof(config->token_file), flags->token_file, "token-file"},
     };
@@ -490,6 +498,7 @@ static int run(struct controller *controller)
         .core = controller->core,
         .store = controller->store,
         .drill = &controller->flags.drill,
+        .cluster_id = controller->config.cluster_id,
     };
     if (loop_create(&loop_options, &controller->loop, &err) < 0) {
         return fail(EXIT_FAILED, &err);

@@ -35,6 +35,11 @@ static const struct config_key keys[] = {
      .type = CONFIG_TEXT,
      .default_text = "/var/lib/keepstep/keepstep.db",
      .doc = "the journal; on a local disk"},
+    {.path = "cluster_id",
+     .type = CONFIG_TEXT,
+     .default_text = "",
+     .doc = "32 hex digits: makes a lost database again for agents that know this cluster; every "
+            "agent's log and journal has it"},
     {.path = "key_file",
      .type = CONFIG_TEXT,
      .default_text = "",
@@ -284,6 +289,7 @@ static void take_tree(const json_t *tree, struct controller_config *config,
     take_text(tree, "listen.socket_group", config->socket_group, sizeof(config->socket_group),
               report);
     take_text(tree, "database", config->database, sizeof(config->database), report);
+    take_text(tree, "cluster_id", config->cluster_id, sizeof(config->cluster_id), report);
     take_text(tree, "key_file", config->key_file, sizeof(config->key_file), report);
     take_text(tree, "token_file", config->token_file, sizeof(config->token_file), report);
     take_text(tree, "hooks.fence_node", config->fence_program, sizeof(config->fence_program),
@@ -346,6 +352,11 @@ int controller_config_check(const struct controller_config *config, struct err *
                        "make one with `keepstep admin key init` and set key_file, or allow it with "
                        "--insecure",
                        config->listen_agents);
+    }
+    size_t id_size = strlen(config->cluster_id);
+    if (id_size != 0 && (id_size != CLUSTER_ID_SIZE - 1 ||
+                         strspn(config->cluster_id, "0123456789abcdef") != id_size)) {
+        return err_set(err, -EINVAL, "cluster_id is not 32 hex digits");
     }
     if (config->database[0] == '\0') {
         return err_set(err, -EINVAL, "database is empty: name the file of the journal");

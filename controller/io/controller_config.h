@@ -23,6 +23,7 @@ struct controller_config {
     char database[CONTROLLER_PATH_SIZE];
     char key_file[CONTROLLER_PATH_SIZE];   /* "" = no TLS on the agents' port */
     char token_file[CONTROLLER_PATH_SIZE]; /* "" = no writes over TCP */
+    char cluster_id[CLUSTER_ID_SIZE];      /* "" = the database's own, or a new one */
     char socket_group[64];                 /* whose members need no token on the socket */
     char fence_program[CONTROLLER_PATH_SIZE];
     bool insecure;

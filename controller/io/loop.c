@@ -86,6 +86,7 @@ struct loop {
     bool fatal_told;
     struct watcher watchers[LOOP_WATCHERS_MAX];
     const struct drill *drill;
+    const char *cluster_id;
     struct loop_figures figures;
 };
 
@@ -495,6 +496,7 @@ int loop_create(const struct loop_options *options, struct loop **ret_loop, stru
     loop->core = options->core;
     loop->store = options->store;
     loop->drill = options->drill;
+    loop->cluster_id = options->cluster_id != NULL ? options->cluster_id : "";
     loop->requests_end = &loop->requests;
     batch_list_init(&loop->held);
     store_status(loop->store, &loop->store_status);
@@ -531,10 +533,25 @@ static int random_id(char id[CLUSTER_ID_SIZE], struct err *err)
     return 0;
 }
 
+/* The id in the store counts; a given one makes a lost store again for agents that know it. */
+static int choose_cluster_id(const struct loop *loop, char id[CLUSTER_ID_SIZE], struct err *err)
+{
+    const char *stored = core_globals(loop->core)->cluster_id;
+    if (loop->cluster_id[0] == '\0') {
+        return random_id(id, err);
+    }
+    if (stored[0] != '\0' && !text_equal(stored, loop->cluster_id)) {
+        return err_set(err, -EINVAL, "the database is of cluster %s, but cluster_id says %s", stored,
+                       loop->cluster_id);
+    }
+    (void)text_copy(id, CLUSTER_ID_SIZE, loop->cluster_id); /* its length was checked */
+    return 0;
+}
+
 int loop_start(struct loop *loop, struct err *err)
 {
     struct event event = {.kind = EVENT_START};
-    int result = random_id(event.u.start.cluster_id, err);
+    int result = choose_cluster_id(loop, event.u.start.cluster_id, err);
     if (result == 0) {
         result = random_id(event.u.start.store_id, err);
     }

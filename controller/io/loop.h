@@ -34,12 +34,14 @@ struct loop_options {
     struct core *core;         /* replayed (replay.h), nothing stepped yet */
     struct store *store;       /* open */
     const struct drill *drill; /* NULL: none */
+    const char *cluster_id;    /* of the cluster that a new store is for; NULL or "": a new one */
 };
 
 /* All pointers in the options are borrowed until loop_free(). */
 MUST_CHECK int loop_create(const struct loop_options *options, struct loop **ret_loop,
                            struct err *err);
-/* Begins the new term (EVENT_START). A new store gets its ids from the system's randomness. */
+/* Begins the new term (EVENT_START). A new store gets its ids from the system's randomness, but for
+ * a cluster id that was given. -EINVAL: the store is of another cluster than the given one. */
 MUST_CHECK int loop_start(struct loop *loop, struct err *err);
 /* Takes no more events, appends what is left and, when there is anything new, a snapshot. */
 void loop_finish(struct loop *loop);

@@ -254,7 +254,8 @@ int relay_log_read(struct relay *relay, uint32_t job_id, uint32_t attempt, uint3
     if (result < 0) {
         return result;
     }
-    if (job->d.ranks_per_node == 0 || rank / job->d.ranks_per_node >= job->slot_count) {
+    uint64_t world = (uint64_t)job->d.tensor * job->d.context * job->d.pipeline * job->d.data;
+    if (job->d.ranks_per_node == 0 || rank >= world) { /* the slots of an ended job are gone */
         return err_set(err, -ERANGE, "job %s has no rank %" PRIu32, job->d.name, rank);
     }
     if (node == 0) {

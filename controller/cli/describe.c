@@ -1,0 +1,334 @@
+/* describe.c: `keepstep describe`, `recover show`, `goodput`: one thing in full. */
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/cli/cli.h"
+#include "proto/base/text.h"
+
+enum { TEXT = 224, LINE = 1024 };
+
+static void line(const char *label, const char *text)
+{
+    char plain[LINE];
+    printf("%-13s %s\n", label, text[0] != '\0' ? harmless(text, plain, sizeof plain) : "-");
+}
+
+static int fetch(struct cli *cli, const char *prefix, const char *name, const char *suffix,
+                 struct answer *ret_answer)
+{
+    struct buf path;
+    path_start(&path, prefix, name, suffix);
+    return path_get(cli, &path, ret_answer);
+}
+
+/* "job/demo" and "demo" are the same. */
+static const char *bare(const char *word, const char *kind)
+{
+    size_t size = strlen(kind);
+    return strncmp(word, kind, size) == 0 && word[size] == '/' ? word + size + 1 : word;
+}
+
+/* ---- job ------------------------------------------------------------------------------------- */
+
+static void print_times(const json_t *time)
+{
+    const char *kind;
+    json_t *seconds;
+    printf("Time:\n");
+    json_object_foreach(json_object_get(time, "kinds"), kind, seconds)
+    {
+        double value = json_number_value(seconds);
+        if (value > 0) {
+            printf("  %-17s %10.1f s\n", kind, value);
+        }
+    }
+    const json_t *goodput = json_object_get(time, "goodput");
+    if (json_is_real(goodput)) {
+        printf("  goodput           %9.1f %% of %.1f s settled\n", json_real_value(goodput) * 100.0,
+               json_number_value(json_object_get(time, "settled_seconds")));
+    }
+}
+
+static void print_conditions(const json_t *list)
+{
+    char text[LINE];
+    size_t index;
+    json_t *one;
+    printf("Conditions:\n");
+    json_array_foreach(list, index, one)
+    {
+        printf("  %-16s %-6s %-14s %s\n", member(one, "type"), member(one, "status"),
+               member(one, "reason"), harmless(member(one, "message"), text, sizeof text));
+    }
+}
+
+static void print_layout(const json_t *job)
+{
+    const json_t *layout = json_object_get(job, "layout");
+    long long nodes = number(job, "nodes");
+    printf(
+        "%-13s %lld tensor x %lld context x %lld pipeline x %lld data, order %s, %lld %s a node, "
+        "%lld %s\n",
+        "Layout:", number(layout, "tensor"), number(layout, "context"), number(layout, "pipeline"),
+        number(layout, "data"), member(layout, "order"), number(layout, "ranks_per_node"),
+        plural((uint64_t)number(layout, "ranks_per_node"), "rank", "ranks"), nodes,
+        plural((uint64_t)nodes, "node", "nodes"));
+}
+
+static void print_progress(const json_t *job)
+{
+    char a[TEXT];
+    const json_t *checkpoint = json_object_get(job, "checkpoint");
+    const char *each = seconds_of(job, "step_seconds", a, sizeof a);
+    printf("%-13s %lld%s%s%s\n", "Step:", number(job, "step"), each[0] != '\0' ? ", " : "", each,
+           each[0] != '\0' ? "/step" : "");
+    if (json_is_object(checkpoint)) {
+        printf("%-13s step %lld %s, %s ago, %s\n", "Checkpoint:", number(checkpoint, "step"),
+               member(checkpoint, "state"), ago_of(checkpoint, "time", a, sizeof a),
+               member(checkpoint, "directory"));
+    } else {
+        line("Checkpoint:", "none yet");
+    }
+}
+
+static void print_budget(const json_t *budget)
+{
+    long long without = number(budget, "no_progress");
+    printf("%-13s user %lld of %lld used, unknown %lld of %lld, %lld %s without progress\n",
+           "Budget:", number(budget, "user_used"), number(budget, "user_limit"),
+           number(budget, "unknown_used"), number(budget, "unknown_limit"), without,
+           plural((uint64_t)without, "recovery", "recoveries"));
+}
+
+static void print_job(const struct cli *cli, const json_t *job)
+{
+    char a[TEXT];
+    const json_t *recoveries = json_object_get(job, "recent_recoveries");
+    bool moves = member(job, "phase")[0] != '\0';
+    line("Name:", member(job, "name"));
+    line("User:", member(job, "user"));
+    printf("%-13s %s%s%s since %s (attempt %s)\n", "State:", member(job, "state"),
+           moves ? ", phase " : "", member(job, "phase"), member(job, "since"),
+           text_of(job, "attempt", a, sizeof a));
+    if (member(job, "reason")[0] != '\0') {
+        line("Reason:", member(job, "reason"));
+    }
+    print_layout(job);
+    print_progress(job);
+    print_budget(json_object_get(job, "budget"));
+    print_times(json_object_get(job, "time"));
+    print_conditions(json_object_get(job, "conditions"));
+    if (json_array_size(recoveries) > 0) {
+        printf("Recoveries:\n");
+        print_recoveries(cli, recoveries);
+    } else {
+        line("Recoveries:", "none");
+    }
+    printf("%-13s keepstep watch events --for job/%s\n", "Events:", member(job, "name"));
+}
+
+/* ---- node ------------------------------------------------------------------------------------ */
+
+static void print_events(const json_t *items)
+{
+    char text[LINE];
+    size_t index;
+    json_t *one;
+    json_array_foreach(items, index, one)
+    {
+        printf("  %s  %-5s %-20s %s\n", member(one, "time"), member(one, "severity"),
+               member(one, "type"), harmless(member(one, "message"), text, sizeof text));
+    }
+}
+
+static void print_marks(const json_t *marks)
+{
+    char text[LINE];
+    size_t index;
+    json_t *mark;
+    if (json_array_size(marks) == 0) {
+        line("Marks:", "none");
+        return;
+    }
+    printf("Marks:\n");
+    json_array_foreach(marks, index, mark)
+    {
+        printf("  %s/%s, %s, by %s since %s: %s\n", member(mark, "owner"), member(mark, "code"),
+               member(mark, "level"), member(mark, "actor"), member(mark, "since"),
+               harmless(member(mark, "text"), text, sizeof text));
+    }
+}
+
+static void print_place(const json_t *node)
+{
+    char a[4][TEXT];
+    printf("%-13s rack %s, pool %s, leaf %s, feed %s\n",
+           "Place:", text_of(node, "rack", a[0], TEXT), text_of(node, "pool", a[1], TEXT),
+           text_of(node, "leaf_group", a[2], TEXT), text_of(node, "power_feed", a[3], TEXT));
+}
+
+static void print_node(const json_t *node)
+{
+    const json_t *agent = json_object_get(node, "agent");
+    char a[TEXT];
+    line("Name:", member(node, "name"));
+    printf("%-13s %s%s, %s, since %s\n", "State:", member(node, "state"),
+           truth(node, "connected") ? "" : "* (agent not connected)",
+           text_equal(member(node, "role"), "-") ? "no role" : member(node, "role"),
+           member(node, "since"));
+    if (json_is_integer(json_object_get(node, "slot"))) {
+        printf("%-13s %s, slot %lld\n", "Job:", member(node, "job"), number(node, "slot"));
+    } else {
+        line("Job:", "none");
+    }
+    print_place(node);
+    line("Address:", member(node, "address"));
+    printf("%-13s %s, incarnation %lld\n", "Agent:", text_of(agent, "version", a, sizeof a),
+           number(agent, "incarnation"));
+    print_marks(json_object_get(node, "marks"));
+}
+
+static int describe_node(struct cli *cli)
+{
+    struct answer node;
+    struct answer history;
+    const char *name = bare(cli->words[2], "node");
+    int code = fetch(cli, "/v1/nodes/", name, "", &node);
+    if (code != EXIT_DONE) {
+        return code;
+    }
+    if (!say_json(cli, &node)) {
+        print_node(node.json);
+        code = fetch(cli, "/v1/nodes/", name, "/history", &history);
+        if (code == EXIT_DONE) {
+            printf("History:\n");
+            print_events(json_object_get(history.json, "items"));
+            answer_done(&history);
+        }
+    }
+    answer_done(&node);
+    return code;
+}
+
+/* ---- recovery -------------------------------------------------------------------------------- */
+
+static void print_incident(const json_t *incident)
+{
+    char text[LINE];
+    size_t index;
+    json_t *fact;
+    const json_t *verdict = json_object_get(incident, "verdict");
+    printf("Incident %s: ", member(incident, "id"));
+    if (json_is_object(verdict)) {
+        printf("%s fault, %s; confidence %s\n  why: %s (rule %s); repair lane %s\n",
+               member(verdict, "fault_owner"), member(verdict, "action"),
+               member(verdict, "confidence"), member(verdict, "why"), member(verdict, "rule"),
+               member(verdict, "repair_lane"));
+    } else {
+        printf("not judged yet\n");
+    }
+    json_array_foreach(json_object_get(incident, "facts"), index, fact)
+    {
+        printf("  %s  %-15s %-12s %s\n", member(fact, "time"), member(fact, "source"),
+               member(fact, "node"), harmless(member(fact, "text"), text, sizeof text));
+    }
+}
+
+static void print_recovery(const json_t *recovery)
+{
+    size_t index;
+    json_t *one;
+    printf("%s  %s  cause %s, %s after %.2f s\n", member(recovery, "id"), member(recovery, "job"),
+           member(recovery, "cause"), member(recovery, "outcome"),
+           (double)number(recovery, "took_ms") / 1000.0);
+    printf("Steps      %lld lost: last %lld, restored from %lld\n", number(recovery, "lost_steps"),
+           number(recovery, "last_step"), number(recovery, "restore_step"));
+    printf("Layout     %lld %s moved, %lld %s shifted\nTimeline   ",
+           number(recovery, "moved_nodes"),
+           plural((uint64_t)number(recovery, "moved_nodes"), "node", "nodes"),
+           number(recovery, "shifted_ranks"),
+           plural((uint64_t)number(recovery, "shifted_ranks"), "rank", "ranks"));
+    json_array_foreach(json_object_get(recovery, "phases"), index, one)
+    {
+        printf("|%s %.2fs", member(one, "name"), (double)number(one, "ms") / 1000.0);
+    }
+    printf("|\n");
+    json_array_foreach(json_object_get(recovery, "incidents"), index, one)
+    {
+        print_incident(one);
+    }
+}
+
+static int describe_recovery(struct cli *cli, const char *id)
+{
+    struct answer answer;
+    int code = fetch(cli, "/v1/recoveries/", bare(id, "recovery"), "", &answer);
+    if (code != EXIT_DONE) {
+        return code;
+    }
+    if (!say_json(cli, &answer)) {
+        print_recovery(answer.json);
+    }
+    answer_done(&answer);
+    return EXIT_DONE;
+}
+
+static int describe_job(struct cli *cli)
+{
+    struct answer answer;
+    int code = fetch(cli, "/v1/jobs/", bare(cli->words[2], "job"), "", &answer);
+    if (code != EXIT_DONE) {
+        return code;
+    }
+    if (!say_json(cli, &answer)) {
+        print_job(cli, answer.json);
+    }
+    answer_done(&answer);
+    return EXIT_DONE;
+}
+
+int verb_describe(struct cli *cli)
+{
+    if (cli->count != 3) {
+        return say_usage("keepstep describe job|node|recovery NAME");
+    }
+    if (text_equal(cli->words[1], "job")) {
+        return describe_job(cli);
+    }
+    if (text_equal(cli->words[1], "node")) {
+        return describe_node(cli);
+    }
+    if (text_equal(cli->words[1], "recovery")) {
+        return describe_recovery(cli, cli->words[2]);
+    }
+    return say_usage("describe %s: job, node or recovery", cli->words[1]);
+}
+
+int verb_recover(struct cli *cli)
+{
+    if (cli->count == 3 && text_equal(cli->words[1], "show")) {
+        return describe_recovery(cli, cli->words[2]);
+    }
+    if (cli->count >= 2 && text_equal(cli->words[1], "history")) {
+        cli->words[1] = "recoveries";
+        return verb_get(cli);
+    }
+    return say_usage("keepstep recover show ID, or keepstep recover history [JOB]");
+}
+
+int verb_goodput(struct cli *cli)
+{
+    struct answer answer;
+    if (cli->count != 2) {
+        return say_usage("keepstep goodput JOB");
+    }
+    int code = fetch(cli, "/v1/jobs/", cli->words[1], "/goodput", &answer);
+    if (code != EXIT_DONE) {
+        return code;
+    }
+    if (!say_json(cli, &answer)) {
+        print_times(answer.json);
+    }
+    answer_done(&answer);
+    return EXIT_DONE;
+}
