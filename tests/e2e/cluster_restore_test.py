@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Damaged checkpoints and commands that cannot work."""
+
+import pathlib
+import sys
+
+from cluster_lib import (QUICK, Cluster, check, run_in_cluster, same, spec_of, start_lines, tiny,
+                         wait_over, wait_step, weights)
+
+STEPS = 60
+
+
+def checkpoints(cluster, name):
+    return cluster.get(f"/v1/jobs/{name}/checkpoints")["items"]
+
+
+def damaged(cluster, name, damage):
+    """Holds the job at a checkpoint, damages that one, releases it; the job's end."""
+    cluster.submit(tiny(cluster, name, data=2, steps=STEPS, every=5, step_min_ms=40))
+    wait_step(cluster, name, 12)
+    cluster.cli("hold", name, "-y")
+    cluster.until_state(name, "held", 20)
+    newest = checkpoints(cluster, name)[0]
+    damage(pathlib.Path(newest["directory"]))
+    cluster.cli("release", name)
+    job = wait_over(cluster, name)
+    same(job["state"], "succeeded", f"the job: {job['reason']}")
+    found = {one["directory"]: one for one in checkpoints(cluster, name)}
+    same(found[newest["directory"]]["state"], "corrupt", "the damaged checkpoint")
+    tried = sorted({line["attempt"] for line in start_lines(cluster, name)})
+    same(tried, [0, 1, 2, 3], "attempts: two at the damaged checkpoint, then the one before")
+
+
+def torn_shard(cluster):
+    """E2, E1: a shard is torn: after two failures the checkpoint before is taken, the end is the same"""
+    def damage(folder):
+        shard = folder / "shard-00001.bin"
+        shard.write_bytes(shard.read_bytes()[:-7])
+    damaged(cluster, "torn", damage)
+
+
+def missing_shard(cluster):
+    """E2: a shard is missing: the checkpoint before is taken"""
+    damaged(cluster, "missing", lambda folder: (folder / "shard-00000.bin").unlink())
+    same(weights(cluster, "missing"), weights(cluster, "torn"), "weights")
+
+
+def missing_manifest(cluster):
+    """E2: the manifest is missing: the checkpoint before is taken"""
+    damaged(cluster, "manifest", lambda folder: (folder / "manifest.json").unlink())
+    same(weights(cluster, "manifest"), weights(cluster, "torn"), "weights")
+
+
+def undisturbed(cluster):
+    """an undisturbed run has the same weights as those that fell back"""
+    cluster.submit(tiny(cluster, "calm", data=2, steps=STEPS, every=5, step_min_ms=0))
+    same(wait_over(cluster, "calm")["state"], "succeeded", "the job")
+    same(weights(cluster, "calm"), weights(cluster, "torn"), "weights")
+
+
+def bad_command(cluster):
+    """E11: a command that ends with 127 fails the job without a restart, and blames no node"""
+    cluster.submit(spec_of(cluster, "typo", ["/bin/sh", "-c", "exec no-such-program"], data=2))
+    job = wait_over(cluster, "typo")
+    same((job["state"], job["attempt"], job["recoveries"]), ("failed", 0, 0), f"the job: {job['reason']}")
+    check("127" in job["reason"] and "before the first step" in job["reason"], job["reason"])
+    for node in cluster.get("/v1/nodes")["items"]:
+        same((node["state"], node["marks"]), ("healthy", []), node["name"])
+
+
+def no_command(cluster):
+    """E11: a program that is not there fails the job the same way, and says so"""
+    cluster.submit(spec_of(cluster, "absent", ["/no/such/program"], data=4))
+    job = wait_over(cluster, "absent")
+    same((job["state"], job["attempt"]), ("failed", 0), f"the job: {job['reason']}")
+    check("could not be started" in job["reason"] or "No such file" in job["reason"], job["reason"])
+    for node in cluster.get("/v1/nodes")["items"]:
+        same((node["state"], node["marks"]), ("healthy", []), node["name"])
+
+
+if __name__ == "__main__":
+    with Cluster(2, start_grace="300ms", beside=QUICK) as the_cluster:
+        the_cluster.start()
+        sys.exit(run_in_cluster([torn_shard, missing_shard, missing_manifest, undisturbed, bad_command,
+                                 no_command], the_cluster))
