@@ -270,6 +270,7 @@ FUZZ_NEED_mailbox := rank base
 FUZZ_NEED_launch := shim base
 FUZZ_NEED_core := core base
 FUZZ_NEED_agent_core := agent_core base
+FUZZ_NEED_job_spec := api io core db wire config base
 FUZZ_NEED_rest := api io core db wire config base
 FUZZ_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.c))
 fuzz_need = $(or $(FUZZ_NEED_$1),$(FUZZ_NEED))

@@ -335,12 +335,12 @@ static const struct job *unheard(const struct core *core, const struct node *nod
     if (mark != NULL || !job_runs(job)) {
         return report_gone(node, job->d.job, job->d.attempt) ? NULL : job;
     }
+    bool known = core_slot(core, job, node->d.slot)->d.done;
     for (uint32_t i = 0; i < node->report_count; i++) {
-        if (node->reports[i].job == job->d.job && node->reports[i].attempt == job->d.attempt) {
-            return NULL;
-        }
+        known = known ||
+                (node->reports[i].job == job->d.job && node->reports[i].attempt == job->d.attempt);
     }
-    return job;
+    return known ? NULL : job;
 }
 
 static bool was_reported(const struct node *node, const struct attempt_report *report)

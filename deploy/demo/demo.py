@@ -129,7 +129,8 @@ def fault_drain(cluster, screen):
     screen.head("3. an operator drains a node")
     victim = cluster.slot_nodes(JOB)[3]
     step, _ = newest_line(cluster)
-    screen.say(cluster.cli("drain", victim, "--reason", "swap DIMMs, DC-4520").strip())
+    for line in cluster.cli("drain", victim, "--reason", "swap DIMMs, DC-4520").splitlines():
+        screen.say(f"   {line}")
     return {"fault": "planned", "node": victim, "step": step}
 
 

@@ -754,10 +754,13 @@ static int run_cluster_request(struct play *play, const struct words *words, str
 
 static int run_ask(struct play *play, const struct words *words, struct err *err)
 {
-    if (!text_equal(words->at[1], "state")) {
-        return err_set(err, -EINVAL, "ask state");
+    if (text_equal(words->at[1], "state")) {
+        show_state(play);
+    } else if (text_equal(words->at[1], "outcome")) {
+        show_outcome(play->rig, &play->shown);
+    } else {
+        return err_set(err, -EINVAL, "ask state, or ask outcome");
     }
-    show_state(play);
     return 0;
 }
 
@@ -809,7 +812,7 @@ static const struct verb verbs[] = {
     {"act", run_cluster_request, 0, "act"},
     {"adopt", run_cluster_request, 0, "adopt"},
     {"stop-foreign", run_cluster_request, 0, "stop-foreign"},
-    {"ask", run_ask, 1, "ask state"},
+    {"ask", run_ask, 1, "ask state|outcome"},
 };
 
 const struct verb *verb_find(const char *name)
