@@ -253,7 +253,9 @@ static void wake_all(struct api *api, bool commit)
             wake(stream);
         }
     }
-    api_kick(api);
+    if (api->streams != NULL) {
+        api_kick(api);
+    }
 }
 
 void events_wake(struct api *api)

@@ -59,9 +59,8 @@ static void print_spares(const json_t *plan)
     uint64_t slots = slots_of(plan);
     uint64_t ready = (uint64_t)number(plan, "spares_ready");
     if (slots > 0) {
-        printf("Spares: %llu of %llu ready %s would take %s.\n", (unsigned long long)slots,
-               (unsigned long long)ready, plural(ready, "one", "ones"),
-               plural(slots, "it", "them"));
+        printf("Spares: %llu of %llu ready would take %s.\n", (unsigned long long)slots,
+               (unsigned long long)ready, plural(slots, "it", "them"));
     }
 }
 

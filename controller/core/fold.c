@@ -258,11 +258,9 @@ static int fold_node_session(struct core *core, const struct record *r, struct e
     if (code < 0) {
         return code;
     }
-#define COPY_U32(name, argument)      node->d.name = r->u.node_session.name;
-#define COPY_U64(name, argument)      node->d.name = r->u.node_session.name;
-#define COPY_TEXT(name, argument)     text_copy(node->d.name, argument, r->u.node_session.name);
-#define COPY(S, type, name, argument) COPY_##type(name, argument)
-    NODE_SESSION_FIELDS(COPY, unused)
+    struct record_image_node *to = &node->d;
+    const struct record_node_session *from = &r->u.node_session;
+    NODE_SESSION_FIELDS(RECORD_COPY, unused)
     node->d.clean = r->u.node_session.clean;
     return 0;
 }
@@ -356,13 +354,9 @@ static uint32_t mark_index(const struct core *core, uint32_t node, uint8_t owner
     return UINT32_MAX;
 }
 
-static void mark_fill(struct record_image_mark *d, const struct record_mark_set *u)
+static void mark_fill(struct record_image_mark *to, const struct record_mark_set *from)
 {
-#define FILL_U32(name, argument)      d->name = u->name;
-#define FILL_WORD(name, argument)     d->name = u->name;
-#define FILL_TEXT(name, argument)     text_copy(d->name, argument, u->name);
-#define FILL(S, type, name, argument) FILL_##type(name, argument)
-    RECORD_mark_set(FILL, unused)
+    RECORD_mark_set(RECORD_COPY, unused)
 }
 
 static int fold_mark_set(struct core *core, const struct record *r, struct err *err)
@@ -436,14 +430,6 @@ static int job_insert(struct core *core, uint32_t id, uint32_t slots, struct job
     return 0;
 }
 
-#define JOB_COPY_U32(name, argument)      d->name = u->name;
-#define JOB_COPY_U64(name, argument)      d->name = u->name;
-#define JOB_COPY_BOOL(name, argument)     d->name = u->name;
-#define JOB_COPY_WORD(name, argument)     d->name = u->name;
-#define JOB_COPY_TEXT(name, argument)     text_copy(d->name, argument, u->name);
-#define JOB_COPY_I32S(name, argument)     memcpy(d->name, u->name, sizeof d->name);
-#define JOB_COPY(S, type, name, argument) JOB_COPY_##type(name, argument)
-
 static uint32_t slots_of(uint32_t tensor, uint32_t context, uint32_t pipeline, uint32_t data,
                          uint32_t ranks_per_node)
 {
@@ -464,7 +450,9 @@ static int fold_job_submitted(struct core *core, const struct record *r, struct 
         return code;
     }
     struct record_image_job *d = &job->d;
-    JOB_SPEC_FIELDS(JOB_COPY, unused)
+    struct record_image_job *to = d;
+    const struct record_job_submitted *from = u;
+    JOB_SPEC_FIELDS(RECORD_COPY, unused)
     d->state = u->held_at_submit ? JOB_HELD : JOB_PENDING;
     d->hold_asked = u->held_at_submit;
     d->submitted_service_ms = r->service_ms;
@@ -761,7 +749,9 @@ static int fold_verdict(struct core *core, const struct record *r, struct err *e
         return err_set(err, -EINVAL, "verdict on incident %u, which is not known", u->incident);
     }
     struct record_image_incident *d = &incident->d;
-    VERDICT_FIELDS(JOB_COPY, unused)
+    struct record_image_incident *to = d;
+    const struct record_verdict *from = u;
+    VERDICT_FIELDS(RECORD_COPY, unused)
     d->judged = true;
     /* The first fact opened the recovery; only now it is known what it was about. */
     for (uint32_t i = 0; i < core->recovery_count; i++) {

@@ -1,15 +1,21 @@
 /* impl.h: the inside of the core, for the files of controller/core alone.
  *
  * Who does what:
- *   core.c      create, step, deadline, the order in which questions are looked at
- *   fold.c      records -> state; the only place that changes anything durable
- *   emit.c      new records, actions and trace lines of one step
- *   node.c      sessions, node life, marks          link.c    the four clocks, second opinion,
- * breaker job.c       job life, pending jobs, ends        report.c  what agents say runs there
- *   recovery.c  the sequence of phases              plan.c    layout, spares, checkpoint, budgets
- *   checkpoint.c  saves                             desired.c what each agent shall run
- *   request.c   operators' requests                 account.c every second has one kind
- *   layout.c, judge.c  pure functions               view.c    state.h
+ *   core.c        create, step, deadline, the order in which questions are looked at
+ *   fold.c        records -> state; the only place that changes anything durable
+ *   emit.c        new records, actions and trace lines of one step
+ *   node.c        sessions, node life, marks
+ *   link.c        the four clocks, second opinion, breaker for silence
+ *   job.c         job life, pending jobs, ends
+ *   report.c      what agents say runs there
+ *   recovery.c    the sequence of phases
+ *   plan.c        blame, budgets, spares, layout, which checkpoint
+ *   checkpoint.c  saves
+ *   desired.c     what each agent shall run
+ *   request.c     operators' requests
+ *   account.c     every second has one kind
+ *   layout.c, layout_fresh.c, judge.c   pure functions
+ *   view.c        state.h
  *
  * Time inside the core is `t`: the driver's monotonic time less the stalls of the controller
  * itself, so that a controller that did not run has not waited either. */

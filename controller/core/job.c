@@ -89,17 +89,28 @@ static uint64_t end_step(const struct core *core, const struct job *job)
     return well && least > job->step ? least : job->step;
 }
 
+/* How far it came. Ranks that fail while they load are quick: their end may be heard before the
+ * recovery has moved to that phase, so their own word counts. */
+static uint8_t end_phase(const struct core *core, const struct job *job)
+{
+    const struct recovery *recovery = core_recovery(core, job->d.recovery);
+    uint8_t phase = recovery != NULL && recovery->d.planned ? recovery->d.phase : PHASE_FIRST_STEP;
+    for (uint32_t i = 0; i < job->slot_count && phase < PHASE_RESTORING; i++) {
+        const struct slot *slot = core_slot(core, job, i);
+        phase = slot->mailbox && slot->phase == PHASE_RESTORE ? PHASE_RESTORING : phase;
+    }
+    return phase;
+}
+
 void job_end_attempt(struct core *core, struct job *job)
 {
     if (!job->d.attempted || !job->d.launched || job->d.ended) {
         return;
     }
-    const struct recovery *recovery = core_recovery(core, job->d.recovery);
     struct record *record = record_begin(core, RECORD_attempt_ended_kind);
     record->u.attempt_ended.job = job->d.job;
     record->u.attempt_ended.attempt = job->d.attempt;
-    record->u.attempt_ended.phase =
-        recovery != NULL && recovery->d.planned ? recovery->d.phase : PHASE_FIRST_STEP;
+    record->u.attempt_ended.phase = end_phase(core, job);
     record->u.attempt_ended.step = end_step(core, job);
     record->u.attempt_ended.stepped = record->u.attempt_ended.step > job->d.restore_step;
     record->job = job->d.job;

@@ -606,6 +606,22 @@ static bool rule_restart_code(const struct evidence *evidence, struct judge_verd
     return true;
 }
 
+/* The checkpoint, or the way to it, is the suspect: plan.c takes an older one when it happens again.
+ * Nodes are not: whoever was first to notice would be evicted the second time. */
+static bool rule_load_failed(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *first = evidence->first_end;
+    if (first == NULL || !evidence->in->loading || first->code < 0) {
+        return false;
+    }
+    decide(verdict, OWNER_UNKNOWN, DO_RESTART, LANE_NONE, CONFIDENCE_LOW);
+    verdict->facts_used = evidence->ends;
+    (void)text_format(verdict->why, sizeof(verdict->why),
+                      "rank %d ended with code %d while a checkpoint was loaded", first->rank,
+                      first->code);
+    return true;
+}
+
 static bool has_end_or_hang(const struct evidence *evidence)
 {
     return evidence->first_end != NULL || evidence->first_stuck != NULL;
@@ -773,6 +789,9 @@ static const struct rule rules[] = {
     {{"restart-code", "a rank ended with 75 or one of restart_codes",
       "restart in place; free of every budget"},
      rule_restart_code},
+    {{"load-failed", "a rank ended by itself while it loaded a checkpoint",
+      "restart in place; owner unknown; no node is blamed"},
+     rule_load_failed},
     {{"same-step", "the same failure at the same step on another node before",
       "restart in place; owner user; no node is blamed"},
      rule_same_step},

@@ -32,6 +32,7 @@ struct judge_input {
     uint64_t step;        /* last completed step of the attempt, 0 = none */
     bool first_step_seen; /* in this attempt, or any attempt of the job: ever_stepped */
     bool ever_stepped;
+    bool loading;                 /* the attempt ended while it loaded a checkpoint */
     const int32_t *restart_codes; /* EXIT_CODES_MAX each, 0 = unused */
     const int32_t *final_codes;
     const struct judge_past *past;

@@ -163,20 +163,17 @@ static struct layout_shape shape_of(const struct job *job)
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
+struct judge_context {
+    struct core *core; /* interns labels, changes nothing else */
+    const struct job *job;
+};
+
 static int32_t slot_of_node(const void *context, uint32_t node)
 {
-    const struct judge_context {
-        const struct core *core;
-        const struct job *job;
-    } *c = context;
+    const struct judge_context *c = context;
     const struct node *n = core_node(c->core, node);
     return n != NULL && n->d.job == c->job->d.job ? (int32_t)n->d.slot : -1;
 }
-
-struct judge_context {
-    struct core *core;
-    const struct job *job;
-};
 
 static uint32_t rack_of_node(const void *context, uint32_t node)
 {
@@ -241,6 +238,7 @@ static void run_judge(struct core *core, const struct job *job, const struct inc
                                 .first_step_seen = incident->d.step > job->d.restore_step,
                                 .ever_stepped =
                                     job->d.stepped || incident->d.step > job->d.restore_step,
+                                .loading = job->d.restore_step != 0 && job->d.restore_failures > 0,
                                 .restart_codes = job->d.restart_codes,
                                 .final_codes = job->d.final_codes,
                                 .past = past,

@@ -447,6 +447,17 @@ enum {
 #define RECORD_C_U64S(name, argument)          uint64_t name[argument];
 #define RECORD_MEMBER(S, type, name, argument) RECORD_C_##type(name, argument)
 
+/* Copies the fields of a list from *from to *to, two pointers that must be in scope. */
+#define RECORD_COPY_U32(name, argument)      to->name = from->name;
+#define RECORD_COPY_I32(name, argument)      to->name = from->name;
+#define RECORD_COPY_U64(name, argument)      to->name = from->name;
+#define RECORD_COPY_BOOL(name, argument)     to->name = from->name;
+#define RECORD_COPY_WORD(name, argument)     to->name = from->name;
+#define RECORD_COPY_TEXT(name, argument)     text_copy(to->name, argument, from->name);
+#define RECORD_COPY_I32S(name, argument)     memcpy(to->name, from->name, sizeof to->name);
+#define RECORD_COPY_U64S(name, argument)     memcpy(to->name, from->name, sizeof to->name);
+#define RECORD_COPY(S, type, name, argument) RECORD_COPY_##type(name, argument)
+
 struct job_spec {
     JOB_SPEC_FIELDS(RECORD_MEMBER, job_spec)
 };

@@ -3,8 +3,8 @@
  *   detect --> stop --> plan --> check --> launch --> init --> restore --> first_step --> closed
  *                ^        ^        |         |          |         |            |
  *                |        +--------+         |          |         |            |
- *                +---------------------------+----------+---------+------------+   (another
- * failure)
+ *                +---------------------------+----------+---------+------------+
+ *                                                    (another failure)
  *
  * Stop comes before blame: the attempt is over whoever is guilty, so it is stopped at the first
  * fact, and the verdict is made when the evidence window has closed. A second trigger merges into
@@ -14,10 +14,10 @@
 
 #include "controller/core/impl.h"
 
-enum { PORT_TRIES_MAX = 8 }; /* rendezvous ports tried on one node */
 enum {
-    FACTS_MAX = 256
-}; /* of one incident: the first ends tell, the thousands that follow do not */
+    FACTS_MAX = 256,    /* of one incident: the first ends tell, the thousands after them do not */
+    PORT_TRIES_MAX = 8, /* rendezvous ports tried on one node */
+};
 
 void recovery_phase(struct core *core, struct job *job, uint8_t phase)
 {

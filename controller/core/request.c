@@ -162,14 +162,9 @@ static void submit(struct core *core, const struct request *request)
     struct record_job_submitted *d = &record->u.job_submitted;
     const struct job_spec *u = request->spec;
     d->job = core->g.job_next == 0 ? 1 : core->g.job_next;
-#define SPEC_U32(name, argument)      d->name = u->name;
-#define SPEC_U64(name, argument)      d->name = u->name;
-#define SPEC_BOOL(name, argument)     d->name = u->name;
-#define SPEC_WORD(name, argument)     d->name = u->name;
-#define SPEC_TEXT(name, argument)     text_copy(d->name, argument, u->name);
-#define SPEC_I32S(name, argument)     memcpy(d->name, u->name, sizeof d->name);
-#define SPEC(S, type, name, argument) SPEC_##type(name, argument)
-    JOB_SPEC_FIELDS(SPEC, unused)
+    struct record_job_submitted *to = d;
+    const struct job_spec *from = u;
+    JOB_SPEC_FIELDS(RECORD_COPY, unused)
     uint32_t id = d->job;
     record->job = id;
     record->text = request->text;

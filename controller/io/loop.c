@@ -541,8 +541,8 @@ static int choose_cluster_id(const struct loop *loop, char id[CLUSTER_ID_SIZE], 
         return random_id(id, err);
     }
     if (stored[0] != '\0' && !text_equal(stored, loop->cluster_id)) {
-        return err_set(err, -EINVAL, "the database is of cluster %s, but cluster_id says %s", stored,
-                       loop->cluster_id);
+        return err_set(err, -EINVAL, "the database is of cluster %s, but cluster_id says %s",
+                       stored, loop->cluster_id);
     }
     (void)text_copy(id, CLUSTER_ID_SIZE, loop->cluster_id); /* its length was checked */
     return 0;

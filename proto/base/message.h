@@ -76,8 +76,9 @@ struct rank_report {
     int32_t code;
     uint64_t end_sequence; /* the shim's number of this end, 0 while alive */
     uint64_t step;         /* last completed step; 0 = none */
-    uint32_t phase_age_ms; /* since the phase or step last changed; of an ended rank: since its end */
-    uint32_t step_ms;      /* median of the last 32 steps, 0 = unknown */
+    uint32_t
+        phase_age_ms; /* since the phase or step last changed; of an ended rank: since its end */
+    uint32_t step_ms; /* median of the last 32 steps, 0 = unknown */
     uint32_t compute_ms;
 };
 

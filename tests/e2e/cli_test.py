@@ -2,6 +2,7 @@
 """`keepstep` as people and scripts use it: plans and questions before a change, Ctrl-C, names that are
 nearly right, numbers as they should look, and exit codes."""
 
+import http.server
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 from cluster_lib import (QUICK, Cluster, check, contextlib, run_in_cluster, same, tiny, wait_over, wait_step)
@@ -128,6 +130,45 @@ def machines(cluster):
     check(done.returncode == 1 and "could not be written" in done.stderr, done.stderr)
 
 
+class Pages(http.server.BaseHTTPRequestHandler):
+    """Nodes in pages of two; a proxy's page for everything else."""
+
+    def do_GET(self):
+        at = int((re.findall(r"cursor=(\d+)", self.path) or [0])[0])
+        names = [f"gpu-{i:04d}" for i in range(at + 1, min(at + 2, 5) + 1)]
+        items = [{"name": n, "state": "healthy", "role": "spare", "connected": True, "marks": []} for n in names]
+        body = {"revision": 7, "items": items, "next": str(at + 2) if at + 2 < 5 else None}
+        nodes = self.path.startswith("/v1/nodes")
+        text = json.dumps(body).encode() if nodes else b"<html>bad gateway</html>"
+        self.send_response(200 if nodes else 502)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+def pages(cluster):
+    """a table has all pages of a list, -o json is one of them as it came; a proxy's error is told"""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        program = [str(cluster.build / "keepstep"), "-s", f"http://127.0.0.1:{server.server_port}", "get"]
+
+        def out(*words):
+            return subprocess.run([*program, *words], capture_output=True, text=True, timeout=20)
+
+        same(out("nodes", "-o", "name").stdout.split(), [f"gpu-{i:04d}" for i in range(1, 6)], "names")
+        check(re.search(r"healthy +spare +5 +gpu-\[0001-0005\]", out("nodes").stdout), out("nodes").stdout)
+        same(len(out("nodes", "-o", "jsonl").stdout.splitlines()), 5, "jsonl")
+        same(json.loads(out("nodes", "-o", "json").stdout)["next"], "2", "json")
+        same(out("nodes", "--limit", "2", "-o", "name").stdout.split(), ["gpu-0001", "gpu-0002"], "--limit")
+        done = out("jobs")
+        same(done.returncode, 1, done.stderr)
+        check("502" in done.stderr, done.stderr)
+        server.shutdown()
+
+
 # ---- watching --------------------------------------------------------------------------------
 
 
@@ -207,12 +248,12 @@ def plans(cluster):
     nodes = f"{held_by(cluster, 0)},{held_by(cluster, 1)}"
     done = run(cluster, "drain", nodes, "--reason", "x", "--when", "now", "--dry-run")
     same(done.returncode, 10, done.stderr)
-    for part in (r"2 nodes \(gpu-\[?[\d,\-\[\]gpu]+\) hold 2 slots of words\.", r"2 of 2 ready ones would take them",
+    for part in (r"2 nodes \(gpu-\[?[\d,\-\[\]gpu]+\) hold 2 slots of words\.", r"2 of 2 ready would take them",
                  r"When: +now", r"one restart of the 8 ranks of words, and about \d+ steps? done again",
                  r"Nothing was changed"):
         check(re.search(part, done.stdout), f"{part}:\n{done.stdout}")
     one = run(cluster, "drain", held_by(cluster, 0), "--reason", "x", "--dry-run").stdout
-    check(re.search(r"gpu-\d+ holds 1 slot of words\.\nSpares: 1 of 2 ready ones would take it", one), one)
+    check(re.search(r"gpu-\d+ holds 1 slot of words\.\nSpares: 1 of 2 ready would take it", one), one)
     spare = (set(cluster.names) - set(cluster.slot_nodes(NAME))).pop()
     done = run(cluster, "drain", spare, "--reason", "x", "--dry-run")
     check("holds no slot of any job: nothing has to move" in done.stdout, done.stdout)
@@ -268,5 +309,5 @@ def cancelled(cluster):
 if __name__ == "__main__":
     with Cluster(6, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([tables, names, machines, interrupted, since, waiting, plans, questions, logs,
+        sys.exit(run_in_cluster([tables, names, machines, pages, interrupted, since, waiting, plans, questions, logs,
                                  cancelled], the_cluster))

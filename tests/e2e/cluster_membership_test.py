@@ -106,7 +106,7 @@ def same_name(cluster):
 def wrong_names(cluster):
     """A17: what a stranger reports about a job's ranks changes nothing"""
     job = cluster.job(NAME)
-    end = wire.field(1, 3) + wire.field(5, 2 * 1) + wire.field(6, 1)  # exited, code 1
+    end = wire.field(1, 2) + wire.field(5, 2 * 1) + wire.field(6, 1)  # exited, code 1
     report = (wire.field(1, job["id"]) + wire.field(2, job["attempt"]) + wire.field(5, True)
               + wire.field(8, 0) + wire.field(9, end) + wire.field(9, end))
     stranger, result = answer_to(cluster, wire.hello("gpu-0099"))

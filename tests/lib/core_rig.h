@@ -43,7 +43,7 @@ struct rig_node {
     bool ignore_run; /* an order to run finds nobody */
     bool no_launch;  /* it cannot start ranks, and says so */
     bool no_peer;    /* it does not answer peers: says hello without a peer port */
-    bool port_never;      /* every port proof fails */
+    bool port_never; /* every port proof fails */
     bool port_taken; /* first port proof fails */
     uint64_t fact_sequence;
     uint32_t attempt_count;

@@ -170,6 +170,14 @@ static void first_exit(void **state)
     f.facts[2].receive_ms = f.facts[0].receive_ms - 400;
     expect(&f, "first-exit: unknown, restart-in-place, none, 5");
     assert_string_equal(f.verdict.why, "rank 9 ended first, with signal 11");
+    /* while a checkpoint is loaded, who fails first says nothing about its node */
+    begin(&f);
+    f.in.loading = true;
+    add_end(&f, 9, 3);
+    expect(&f, "load-failed: unknown, restart-in-place, none,");
+    add_end(&f, 8, -11);
+    f.facts[1].receive_ms = 1;
+    expect(&f, "first-exit: unknown, restart-in-place, none, 5");
     /* one node only: its GPU may be the cause */
     begin(&f);
     add_end(&f, 0, 1);
@@ -501,6 +509,7 @@ static void order_changes_nothing(void **state)
         struct fixture f;
         begin(&f);
         f.in.ever_stepped = prng_below(&prng, 2) == 0;
+        f.in.loading = prng_below(&prng, 4) == 0;
         f.in.world = prng_below(&prng, 3) == 0 ? 2 : 16;
         uint32_t count = (uint32_t)prng_between(&prng, 0, 5);
         for (uint32_t index = 0; index < count; index++) {
