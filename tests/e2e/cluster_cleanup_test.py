@@ -4,8 +4,8 @@ each rank's first act is to look for it (cluster_witness.py)."""
 
 import sys
 
-from cluster_lib import (QUICK, Cluster, check, children_said, is_alive, once_each, pathlib,
-                         process_state, processes_with, run_in_cluster, same, send, signal,
+from cluster_lib import (QUICK, Cluster, all_usable, check, children_said, is_alive, once_each, pathlib,
+                         process_state, processes_of, run_in_cluster, same, send, signal,
                          start_lines, starts, starts_path, stub, tiny, wait_closed, wait_over,
                          wait_step, weights)
 
@@ -41,6 +41,7 @@ def deaf_to_term(cluster):
 
 def own_session(cluster):
     """D2: children in a session of their own, deaf to TERM, without environment, go as well"""
+    all_usable(cluster)
     cluster.submit(stub(cluster, "forks", "--steps=40", "--step-ms=40", "--save-every=5",
                         "--inject=fork-child,ignore-term", witness=True))
     children = note_children(cluster, "forks", 4)
@@ -57,6 +58,7 @@ def own_session(cluster):
 
 def held_port(cluster):
     """D1: a child that holds the rendezvous port is ended, and the next attempt uses another port"""
+    all_usable(cluster)
     cluster.submit(tiny(cluster, "port", data=4, witness=True, extra=[
         "--inject", "hold-port:rank=0:attempt=0", "--inject", "crash@6:rank=3:attempt=0"]))
     note_children(cluster, "port", 1)
@@ -68,22 +70,19 @@ def held_port(cluster):
 
 def spent_budget(cluster):
     """D9: when the budget is spent the job fails, and no process of it is left anywhere"""
+    all_usable(cluster)
     cluster.submit(tiny(cluster, "spent", data=4, witness=True, every=100,
                         more="recovery: {retries: {user: 0, unknown: 1}}",
                         extra=["--inject", "crash@5:rank=1", "--inject", "fork-child@2"]))
     job = wait_over(cluster, "spent")
-    same(processes_with("KEEPSTEP_JOB=spent"), {}, "processes of the job")
+    same(processes_of(cluster, "spent"), {}, "processes of the job")
     same(job["state"], "failed", "the job")
     check("recovery.retries" in job["reason"], job["reason"])
     nothing_left(cluster, "spent", range(job["attempt"] + 1))
 
 
-def orphans(cluster):
-    """D3: agent and shim are killed; the orphaned ranks are swept before anything is launched"""
-    cluster.submit(stub(cluster, "orphans", "--steps=90", "--step-ms=40", "--save-every=5",
-                        "--inject=ignore-term", witness=True))
-    wait_step(cluster, "orphans", 6)
-    other, victim = cluster.slot_nodes("orphans")
+def orphan(cluster, victim):
+    """Kills agent and shim of a node and starts the agent again; the pids of the ranks."""
     ranks = list(cluster.rank_pids(victim).values())
     cluster.agents[victim].kill()
     cluster.agents[victim].wait()
@@ -92,6 +91,17 @@ def orphans(cluster):
     send(shims, signal.SIGKILL)
     cluster.until(lambda: not any(is_alive(pid) for pid in shims), 5, "the shim is dead")
     cluster.start_agent(victim)
+    return ranks
+
+
+def orphans(cluster):
+    """D3: agent and shim are killed; the orphaned ranks are swept before anything is launched"""
+    all_usable(cluster)
+    cluster.submit(stub(cluster, "orphans", "--steps=90", "--step-ms=40", "--save-every=5",
+                        "--inject=ignore-term", witness=True))
+    wait_step(cluster, "orphans", 6)
+    other, victim = cluster.slot_nodes("orphans")
+    ranks = orphan(cluster, victim)
     step = cluster.job("orphans")["step"]
     wait_step(cluster, "orphans", step + 10)
     check(all(is_alive(pid) for pid in ranks), "ranks whose parent is dead train on")

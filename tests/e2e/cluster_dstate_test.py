@@ -5,8 +5,8 @@ it, and the node is used again only when it is proven empty."""
 import subprocess
 import sys
 
-from cluster_lib import (QUICK, Cluster, Skipped, build_dir, check, once_each, process_state,
-                         recorded, run_in_cluster, same, signal, spec_of, start_lines, starts,
+from cluster_lib import (QUICK, Cluster, Skipped, build_dir, check, once_each, pathlib, process_state,
+                         recorded, run_in_cluster, same, send, signal, spec_of, start_lines, starts,
                          wait_closed, wait_over, wait_step)
 
 GRACE = 1.0  # signals.recovery_grace of the job
@@ -32,13 +32,18 @@ class Hanging:
 
 
 def job(cluster, hanging):
-    """Ranks of which number 3 of attempt 0 touches the hanging folder at step 10."""
+    """Ranks of which number 3 of attempt 0 touches the hanging folder at step 8."""
     rank = f"{cluster.build}/tests/bin/rank_stub --folder={cluster.folder}/ckpt-{NAME} --steps=150 " \
-        "--step-ms=40 --save-every=5"
+        "--step-ms=40"
     script = f'[ "$RANK.$KEEPSTEP_ATTEMPT" = 3.0 ] && exec {rank} --touch={hanging}/file ' \
-        f"--touch-at=10; exec {rank}"
-    return recorded(cluster, NAME, spec_of(cluster, NAME, ["/bin/sh", "-c", script],
-                                           more="hang: {step_timeout: 2s}"), witness=True)
+        f"--touch-at=8; exec {rank}"
+    return recorded(cluster, NAME, spec_of(cluster, NAME, ["/bin/sh", "-c", script]), witness=True)
+
+
+def waits_in_kernel(pid):
+    """For an answer of the hanging file system, or behind another one that does."""
+    place = pathlib.Path(f"/proc/{pid}/wchan").read_text()
+    return place in ("request_wait_answer", "path_openat", "d_alloc_parallel", "lookup_slow")
 
 
 def stuck_rank(cluster):
@@ -48,11 +53,13 @@ def stuck_rank(cluster):
     try:
         cluster.submit(job(cluster, folder))
         wait_step(cluster, NAME, 5)
-        node = cluster.slot_nodes(NAME)[1]
+        other, node = cluster.slot_nodes(NAME)
         stuck = cluster.rank_pids(node)[3]
+        cluster.until(lambda: waits_in_kernel(stuck), 10, "rank 3 hangs")
+        send([cluster.rank_pids(other)[0]], signal.SIGKILL)
         recovery = wait_closed(cluster, NAME)
         same(process_state(stuck), "D", "state of the stuck rank")
-        same((recovery["cause"], recovery["outcome"]), ("hang", "recovered"), "the recovery")
+        same((recovery["cause"], recovery["outcome"]), ("rank", "recovered"), "the recovery")
         check(node not in cluster.slot_nodes(NAME), f"{node} has left the job")
         codes = [mark["code"] for mark in cluster.get(f"/v1/nodes/{node}")["marks"]]
         check("unproven" in codes, f"marks of {node}: {codes}")

@@ -21,7 +21,10 @@ from tests.lib.cluster import Cluster, Timeout, build_dir, trainer_spec, whoami 
 
 ALL = os.environ.get("KEEPSTEP_TEST_ALL") == "1"
 CRASHED = 86  # exit status of a controller that died on purpose (--crash-at)
-QUICK = {"timing.start_quiet": "200ms"}
+# Two runs of these tests on one machine must not meet: their ranks get ports of their own.
+PORT_LOW = 20000 + os.getpid() % 90 * 100
+QUICK = {"timing.start_quiet": "200ms", "rendezvous.port_low": PORT_LOW,
+         "rendezvous.port_high": PORT_LOW + 99}
 SMALL_MODEL = ("--batch", 8, "--context", 16, "--layers", 1, "--width", 16)
 
 
@@ -174,6 +177,14 @@ def weights(cluster, name):
     return sha256(weights_path(cluster, name))
 
 
+def all_usable(cluster, seconds=20):
+    """An operator forgives all nodes what jobs before did to them, and waits until no job has any."""
+    for node in cluster.get("/v1/nodes")["items"]:
+        for mark in node["marks"]:
+            cluster.cli("undrain", node["name"], "--clear", mark["code"], "--reason", "next test")
+    cluster.until(lambda: cluster.spares() == len(cluster.names), seconds, "all nodes are usable")
+
+
 def wait_step(cluster, name, step, seconds=30):
     """Until the job runs and has done that step; returns the step."""
     def there():
@@ -264,14 +275,15 @@ def is_alive(pid):
     return process_state(pid) not in (None, "Z", "X")
 
 
-def processes_with(text):
-    """{pid: environment} of living processes whose environment holds the text."""
+def processes_of(cluster, name):
+    """{pid: environment} of living processes of a job: its ranks, and what they left behind."""
     found = {}
+    marks = f"KEEPSTEP_JOB={name}\0".encode(), str(cluster.folder).encode()
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 environ = (entry / "environ").read_bytes()
-                if text.encode() in environ and is_alive(int(entry.name)):
+                if all(mark in environ for mark in marks) and is_alive(int(entry.name)):
                     found[int(entry.name)] = environ
     return found
 

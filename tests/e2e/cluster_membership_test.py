@@ -7,8 +7,8 @@ import sys
 import threading
 
 import controller_lib as wire
-from cluster_lib import (QUICK, Cluster, check, journal, once_each, query, run_in_cluster, same, signal,
-                         starts, tiny, wait_closed, wait_over, wait_step)
+from cluster_lib import (QUICK, Cluster, check, journal, once_each, query, run_in_cluster, same,
+                         signal, starts, stub, tiny, wait_closed, wait_over, wait_step)
 
 NAME = "j"
 WELCOME, STALE, DUPLICATE = 0, 2, 3  # results of a hello
@@ -124,6 +124,19 @@ def wrong_names(cluster):
     stranger.close()
 
 
+def old_key(cluster):
+    """A10: a key that ranks exchange is of their own attempt: the old one is never seen again"""
+    cluster.submit(stub(cluster, "keys", "--steps=60", "--step-ms=40", "--save-every=10",
+                        "--exchange=nccl-id"))
+    wait_step(cluster, "keys", 3)
+    os.kill(cluster.rank_pids(cluster.slot_nodes("keys")[0])[0], signal.SIGKILL)
+    same(wait_over(cluster, "keys")["state"], "succeeded", "the job")
+    for attempt in ("0", "1"):
+        for rank in ("0", "1", "2", "3"):
+            text = cluster.cli("logs", "keys", "--rank", rank, "--attempt", attempt)
+            check(f"exchange 0 attempt {attempt}\n" in text, f"rank {rank} of attempt {attempt}: {text}")
+
+
 def released(cluster):
     """A5: at the end of the job all its nodes are spares again, and the job's end is its own"""
     cluster.cli("cancel", NAME, "-y")
@@ -137,4 +150,4 @@ if __name__ == "__main__":
     with Cluster(7, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start_controller()
         sys.exit(run_in_cluster([extra_agents, spare_dies_too, three_triggers, same_name, wrong_names,
-                                 released], the_cluster))
+                                 released, old_key], the_cluster))

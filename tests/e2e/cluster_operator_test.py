@@ -3,7 +3,7 @@
 
 import sys
 
-from cluster_lib import (QUICK, Cluster, check, os, processes_with, run_in_cluster, same, signal,
+from cluster_lib import (QUICK, Cluster, check, os, processes_of, run_in_cluster, same, signal,
                          spec_of, start_lines, stub, tiny, wait_closed, wait_step)
 
 NAME = "op"
@@ -92,7 +92,7 @@ def hold_and_release(cluster):
     attempt = cluster.job(NAME)["attempt"]
     cluster.cli("hold", NAME, "--reason", "cooling", "-y")
     cluster.until_state(NAME, "held", 20)
-    same(processes_with(f"KEEPSTEP_JOB={NAME}"), {}, "processes of the job")
+    same(processes_of(cluster, NAME), {}, "processes of the job")
     saved = cluster.get(f"/v1/jobs/{NAME}/checkpoints")["items"][0]["step"]
     cluster.cli("release", NAME)
     wait_step(cluster, NAME, saved + 2)
@@ -103,7 +103,7 @@ def cancel_running(cluster):
     """cancel while it runs: every process is ended, and a node that was to leave at the end is drained"""
     cluster.cli("cancel", NAME, "--reason", "wrong data", "-y")
     cluster.until_state(NAME, "cancelled", 15)
-    same(processes_with(f"KEEPSTEP_JOB={NAME}"), {}, "processes of the job")
+    same(processes_of(cluster, NAME), {}, "processes of the job")
     leaving = cluster.leaving
     cluster.until(lambda: looks(cluster, leaving) == ("drained", "-"), 10, f"{leaving} is drained")
     cluster.cli("undrain", leaving)
@@ -117,7 +117,7 @@ def cancel_starting(cluster):
     same(cluster.job("slow")["state"], "starting", "the job")
     cluster.cli("cancel", "slow", "-y")
     cluster.until_state("slow", "cancelled", 15)
-    same(processes_with("KEEPSTEP_JOB=slow"), {}, "processes of the job")
+    same(processes_of(cluster, "slow"), {}, "processes of the job")
 
 
 def cancel_recovering(cluster):
@@ -130,7 +130,7 @@ def cancel_recovering(cluster):
     cluster.cli("cancel", "redo", "-y")
     cluster.until_state("redo", "cancelled", 15)
     same(sorted({line["attempt"] for line in start_lines(cluster, "redo")}), [0], "attempts")
-    same(processes_with("KEEPSTEP_JOB=redo"), {}, "processes of the job")
+    same(processes_of(cluster, "redo"), {}, "processes of the job")
     done = cluster.cli("cancel", "redo", "-y", ok=None)
     same(done.returncode, 0, "cancelling again changes nothing")
 

@@ -170,7 +170,7 @@ def watch(cluster):
 def logs(cluster):
     """logs of a rank, through its agent: the tail, another rank, an older attempt"""
     cluster.until(lambda: cluster.spares() == 2, 20, "the agents are back")
-    cluster.submit(tiny(cluster, "logs", data=4, steps=20, every=4, extra=[
+    cluster.submit(tiny(cluster, "logs", data=4, steps=120, every=4, extra=[
         "--inject", "crash@9:rank=3:attempt=0"]))
     wait_step(cluster, "logs", 12)
     check("loss" in cluster.cli("logs", "logs"), "rank 0 prints its loss")
@@ -178,7 +178,7 @@ def logs(cluster):
     check("attempt 0" in older and "step 8 " in older and "step 12 " not in older, older)
     same(cluster.cli("logs", "logs", "--rank", "3"), "", "rank 3 prints nothing")
     same(wait_over(cluster, "logs")["state"], "succeeded", "the job")
-    check("done after step 20" in cluster.cli("logs", "logs"), "the last words of rank 0, after the end")
+    check("done after step 120" in cluster.cli("logs", "logs"), "the last words of rank 0, after the end")
 
 
 def main():

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 
-from cluster_lib import (QUICK, Cluster, check, is_alive, once_each, os, processes_with,
+from cluster_lib import (QUICK, Cluster, check, is_alive, once_each, os, processes_of,
                          run_in_cluster, same, sha256, signal, starts, tiny, wait_closed, wait_step)
 
 NAME = "j"
@@ -16,7 +16,7 @@ DATABASE_STATUS = 4  # the controller's exit status for a database that it canno
 
 
 def all_ranks(cluster, name=NAME):
-    return sorted(pid for pid, environ in processes_with(f"KEEPSTEP_JOB={name}").items()
+    return sorted(pid for pid, environ in processes_of(cluster, name).items()
                   if b"RANK=" in environ)
 
 

@@ -27,7 +27,9 @@ def environment(pid):
 def older(pid, own):
     """Whether a process is a rank, or a child of one, of an older attempt on this node."""
     other = environment(pid)
-    return all(other.get(key) == own[key] for key in ("KEEPSTEP_JOB", "KEEPSTEP_NODE")) and \
+    place = other.get("KEEPSTEP_MAILBOX", "").partition("/nodes/")[0] # another cluster is no concern
+    return own["KEEPSTEP_MAILBOX"].startswith(place + "/nodes/") and \
+        all(other.get(key) == own[key] for key in ("KEEPSTEP_JOB", "KEEPSTEP_NODE")) and \
         int(other.get("KEEPSTEP_ATTEMPT", own["KEEPSTEP_ATTEMPT"])) < int(own["KEEPSTEP_ATTEMPT"])
 
 
