@@ -8,12 +8,12 @@ from cluster_lib import (ALL, CRASHED, QUICK, Cluster, check, journal, once_each
                          show, starts, tiny, weights)
 
 JOB = "j"
-DECISIONS = ("job_submitted", "job_moved", "attempt_made", "slot_taken", "port_chosen",
+DECISIONS = ("job_submitted", "job_moved", "attempt_made", "slot_taken",
              "recovery_opened", "recovery_plan", "recovery_closed", "attempt_ended", "blamed",
              "slot_done", "slot_left")
 MOVES = ("recovering", "held", "stopping", "succeeded", "failed", "cancelled")
 TIMELESS = ("since_service_ms", "from", "lost_steps", "last_step", "step", "phase", "stepped",
-            "text_hash", "port")
+            "text_hash")
 
 
 def decisions(cluster):
