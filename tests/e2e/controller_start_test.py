@@ -178,7 +178,8 @@ def is_ready(database):
 
 
 def until_ready(controller, starts):
-    """An agent that says hello until its node is ready, or the controller has died."""
+    """An agent that says hello, and that its checks are well, until its node is ready or the
+    controller has died."""
     until = time.monotonic() + 30
     while controller.process.poll() is None:
         check(time.monotonic() < until, "not ready\n" + controller.log_text())
@@ -186,6 +187,7 @@ def until_ready(controller, starts):
         try:
             agent = Agent(controller.port)
             agent.send(hello("gpu-0001"))
+            agent.send(frame(BEAT, field(1, 1) + field(3, True)))
             agent.socket.settimeout(0.1)
             while agent.take() is not None:
                 pass
@@ -242,6 +244,7 @@ def somebody_else_writes():
     with Controller() as controller:
         agent = Agent(controller.port)
         agent.send(hello("gpu-0001"))
+        agent.send(frame(BEAT, field(1, 1) + field(3, True)))
         same(agent.take()[0], WELCOME, "answer")
         controller.wait_for(lambda: "checks passed" in controller.log_text(), "the last record")
         with sqlite3.connect(controller.database) as connection:
@@ -252,6 +255,7 @@ def somebody_else_writes():
         before = records(controller.database)
         other = Agent(controller.port)
         other.send(hello("gpu-0002"))
+        other.send(frame(BEAT, field(1, 1) + field(3, True)))
         same(other.take(), None, "nothing leaves that is not durable")
         same(controller.wait_end(), 4, "status")
         check(controller.events("store-fenced"), controller.log_text())
@@ -263,6 +267,7 @@ def stopped_and_continued():
     with Controller() as controller:
         agent = Agent(controller.port)
         agent.send(hello("gpu-0001"))
+        agent.send(frame(BEAT, field(1, 1) + field(3, True)))
         same(agent.take()[0], WELCOME, "answer")
 
         def beats(first, seconds):
