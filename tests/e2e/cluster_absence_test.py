@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The controller is away, dead or frozen: ranks train on, nobody is judged, and all agents are back in
-bounded time."""
+"""The controller is away, dead or frozen: ranks train on, nobody is judged, and all agents are back
+in bounded time."""
 
 import re
 import sys
@@ -43,7 +43,7 @@ def unharmed(cluster, pids, judged):
 
 
 def killed(cluster):
-    """A15, F4: the controller is dead for a while: steps go on, no rank restarts, agents come back"""
+    """A15, F4: the controller is dead for a while: steps go on, no rank restarts, agents return"""
     cluster.submit(tiny(cluster, NAME, steps=5000, every=50, step_min_ms=50))
     wait_step(cluster, NAME, 5)
     nodes = cluster.slot_nodes(NAME)

@@ -7,14 +7,14 @@ import sys
 from cluster_lib import (QUICK, Cluster, check, is_alive, once_each, run_in_cluster, same, send,
                          signal, starts, tiny, wait_step, weights)
 
-# name: what its ranks do at step 12 of attempt 0 (all of them, but for the crash)
+# name: what its ranks do at step 24 of attempt 0 (all of them, but for the crash)
 JOBS = {
     "done": [],
-    "again": ["--inject", "exit=75@12:attempt=0"],
-    "never": ["--inject", "exit=93@12:attempt=0"],
-    "crash": ["--inject", "crash@12:rank=1:attempt=0"],
+    "again": ["--inject", "exit=75@24:attempt=0"],
+    "never": ["--inject", "exit=93@24:attempt=0"],
+    "crash": ["--inject", "crash@24:rank=1:attempt=0"],
 }
-STEPS = 14
+STEPS = 26
 
 
 def verdicts(cluster, name):
@@ -27,7 +27,8 @@ def all_at_once(cluster):
     """four agents are killed; ranks end with 0, 75, 93 and by a signal; the agents come back"""
     nodes = {}
     for name, extra in JOBS.items():
-        cluster.submit(tiny(cluster, name, data=2, steps=STEPS, every=4, step_min_ms=100, extra=extra))
+        cluster.submit(tiny(cluster, name, data=2, steps=STEPS, every=4, step_min_ms=100,
+                            extra=extra))
     for name in JOBS:
         wait_step(cluster, name, 4)
         nodes[name] = cluster.slot_nodes(name)[0]

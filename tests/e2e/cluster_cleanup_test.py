@@ -4,8 +4,8 @@ each rank's first act is to look for it (cluster_witness.py)."""
 
 import sys
 
-from cluster_lib import (QUICK, Cluster, all_usable, check, children_said, is_alive, once_each, pathlib,
-                         process_state, processes_of, run_in_cluster, same, send, signal,
+from cluster_lib import (QUICK, Cluster, all_usable, check, children_said, is_alive, once_each,
+                         pathlib, process_state, processes_of, run_in_cluster, same, send, signal,
                          start_lines, starts, starts_path, stub, tiny, wait_closed, wait_over,
                          wait_step, weights)
 
@@ -29,7 +29,7 @@ def nothing_left(cluster, name, attempts, ranks=4):
 
 
 def deaf_to_term(cluster):
-    """D1, D5: a rank that hangs with all signals blocked is killed before the next attempt starts"""
+    """D1, D5: a rank that hangs, all signals blocked, is killed before the next attempt starts"""
     cluster.submit(tiny(cluster, "deaf", data=4, witness=True, extra=[
         "--inject", "hang@6:rank=0:attempt=0", "--inject", "crash@6:rank=2:attempt=0"]))
     same(wait_over(cluster, "deaf")["state"], "succeeded", "the job")
@@ -57,7 +57,7 @@ def own_session(cluster):
 
 
 def held_port(cluster):
-    """D1: a child that holds the rendezvous port is ended, and the next attempt uses another port"""
+    """D1: a child that holds the rendezvous port is ended; the next attempt uses another port"""
     all_usable(cluster)
     cluster.submit(tiny(cluster, "port", data=4, witness=True, extra=[
         "--inject", "hold-port:rank=0:attempt=0", "--inject", "crash@6:rank=3:attempt=0"]))

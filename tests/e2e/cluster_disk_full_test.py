@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The disk under the journal fills up, and is read-only later. Runs in a mount namespace of its own."""
+"""The disk under the journal fills up, and is read-only later. In a mount namespace of its own."""
 
 import json
 import os
@@ -23,6 +23,10 @@ def step_said(cluster, node):
     return int(found[-1]) if found else 0
 
 
+def newest_step(cluster):
+    return cluster.get(f"/v1/jobs/{NAME}/checkpoints")["items"][0]["step"]
+
+
 def fill(cluster):
     """Leaves not one free block; returns the file that did it."""
     path = cluster.database.parent / "filler"
@@ -37,7 +41,7 @@ def fill(cluster):
 
 
 def disk_full(cluster):
-    """F11: no space for the journal: the job trains on, readiness says why, and it ends by itself"""
+    """F11: no space for the journal: the job trains on, readiness says why, it ends by itself"""
     cluster.submit(tiny(cluster, NAME, data=4, steps=5000, every=20, step_min_ms=40))
     wait_step(cluster, NAME, 5)
     node = cluster.slot_nodes(NAME)[0]
@@ -55,8 +59,7 @@ def disk_full(cluster):
                   "the journal goes on")
     # What was saved meanwhile is known now, and nobody was judged.
     saved = step_said(cluster, node) // 20 * 20
-    cluster.until(lambda: cluster.get(f"/v1/jobs/{NAME}/checkpoints")["items"][0]["step"] >= saved, 10,
-                  f"checkpoint {saved} is known")
+    cluster.until(lambda: newest_step(cluster) >= saved, 10, f"checkpoint {saved} is known")
     same((cluster.recoveries(NAME), cluster.job(NAME)["attempt"]), ([], 0), "recoveries, attempt")
 
 
@@ -80,7 +83,8 @@ def read_only(cluster):
     subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
     done = subprocess.run([cluster.build / "keepstep-controller", "--config",
                            cluster.folder / "controller.yaml", "--database", cluster.database,
-                           "--listen-rest", "", "--listen-socket", "", "--listen-agents", "127.0.0.1:0"],
+                           "--listen-rest", "", "--listen-socket", "", "--listen-agents",
+                           "127.0.0.1:0"],
                           capture_output=True, text=True, timeout=30, check=False)
     same(done.returncode, 4, done.stderr)
     check("read-only" in done.stderr.lower() or "cannot be written" in done.stderr, done.stderr)
@@ -88,7 +92,8 @@ def read_only(cluster):
 
 def main():
     if os.environ.get(INSIDE) != "1":
-        if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+        if subprocess.run(["unshare", "--mount", "true"], capture_output=True,
+                          check=False).returncode:
             print("skipped: no mount namespace can be made here")
             return 77
         os.execvpe("unshare", ["unshare", "--mount", sys.executable, __file__],

@@ -15,7 +15,7 @@ def node_of(cluster, name):
 
 
 def agent_alone(cluster):
-    """an agent alone is frozen: missed, marked, never lost while steps advance; the mark goes again"""
+    """an agent alone is frozen: missed, marked, never lost while steps advance; the mark goes"""
     cluster.submit(tiny(cluster, NAME, steps=5000, every=20, step_min_ms=50))
     wait_step(cluster, NAME, 5)
     victim = cluster.slot_nodes(NAME)[2]

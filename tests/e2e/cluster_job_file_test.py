@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Job files and names with mistakes in them: what the command line says, and with which exit code."""
+"""Job files and names with mistakes: what the command line says, and with which exit code."""
 
 import re
 import sys
@@ -96,7 +96,8 @@ def unknown_names(cluster):
         done = cluster.cli(*words, ok=None)
         same(done.returncode, 3, f"{words}: {done.stderr}")
     for words in (("drian", "gpu-0001"), ("drain", "gpu-0001"), ("get", "nodse"),
-                  ("drain", "gpu-[0001", "--reason", "test", "-y"), ("submit", "/no/such/file.yaml")):
+                  ("drain", "gpu-[0001", "--reason", "test", "-y"),
+                  ("submit", "/no/such/file.yaml")):
         done = cluster.cli(*words, ok=None)
         same(done.returncode, 2, f"{words}: {done.stderr}")
     check("did you mean" in cluster.cli("drian", ok=None).stderr, "a hint")
@@ -107,5 +108,6 @@ def unknown_names(cluster):
 if __name__ == "__main__":
     with Cluster(2, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([ten_faults, odd_layout, too_big, dry_run, same_name, unknown_names],
+        sys.exit(run_in_cluster([ten_faults, odd_layout, too_big, dry_run, same_name,
+                                 unknown_names],
                                 the_cluster))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """kill -9 of agents around their own records, while a job starts, loses a rank, recovers and ends:
-the same end as undisturbed, nothing started twice. A node's ranks are its shim's, so they live on."""
+the same end as undisturbed, nothing started twice. Ranks are their shim's, so they live on."""
 
 import sys
 
@@ -32,7 +32,8 @@ def scenario(crashes):
         def revive():
             for name, agent in cluster.agents.items():
                 if agent.poll() is not None:
-                    same(agent.returncode, -signal.SIGKILL, f"{name}: {cluster.tail(name + '.log')}")
+                    same(agent.returncode, -signal.SIGKILL,
+                         f"{name}: {cluster.tail(name + '.log')}")
                     deaths[name] += 1
                     cluster.start_agent(name)
             return True
@@ -40,7 +41,8 @@ def scenario(crashes):
         try:
             cluster.start_controller()
             for name in cluster.names:
-                cluster.start_agent(name, *(["--crash-at", crashes[name]] if name in crashes else []))
+                drill = ["--crash-at", crashes[name]] if name in crashes else []
+                cluster.start_agent(name, *drill)
             cluster.until(lambda: revive() and cluster.spares() == 5, 20, "all nodes are ready")
             cluster.submit(tiny(cluster, JOB, steps=14, every=4,
                                 extra=["--inject", "crash@10:rank=3:attempt=0"]))

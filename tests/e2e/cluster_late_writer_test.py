@@ -40,17 +40,17 @@ def frozen_and_swapped(cluster):
 
 
 def late_writer(cluster):
-    """Done 4: the old ranks wake up and save late: not one byte of a committed checkpoint changes"""
+    """Done 4: the old ranks wake up and save late: no byte of a committed checkpoint changes"""
     node, ranks, _ = cluster.frozen
     hashes, which = committed(cluster)
     before = folders_of(cluster, 0)
     send(ranks, signal.SIGCONT)
-    cluster.until(lambda: len(folders_of(cluster, 0) - before) >= 1, 20, "the old attempt saves late")
+    cluster.until(lambda: len(folders_of(cluster, 0) - before) >= 1, 20,
+                  "the old attempt saves late")
     check(all(is_alive(pid) for pid in ranks), "the old ranks are alive")
     late = folders_of(cluster, 0) - before
-    cluster.until(lambda: all(any((path / "shard-00000.bin").exists() for path in
-                                  (cluster.folder / f"ckpt-{NAME}").glob(name)) for name in late), 20,
-                  "their bytes are on disk")
+    shards = [cluster.folder / f"ckpt-{NAME}" / name / "shard-00000.bin" for name in late]
+    cluster.until(lambda: all(shard.exists() for shard in shards), 20, "their bytes are on disk")
     after, now = committed(cluster)
     same({path: after[path] for path in hashes}, hashes, "files of committed checkpoints")
     same(sorted(one for one in now if one[1] == 0), sorted(one for one in which if one[1] == 0),
@@ -66,7 +66,8 @@ def woken_agent(cluster):
     cluster.until(lambda: cluster.get(f"/v1/nodes/{node}")["connected"], 20, f"{node} is back")
     after, now = committed(cluster)
     same({path: after[path] for path in hashes}, hashes, "files of committed checkpoints")
-    check(not [step for step, attempt in now if attempt == 0 and step > 12], f"committed: {sorted(now)}")
+    check(not [step for step, attempt in now if attempt == 0 and step > 12],
+          f"committed: {sorted(now)}")
     same(wait_over(cluster, NAME)["state"], "succeeded", "the job")
     same(starts(cluster, NAME), once_each((0, 1), 2), "processes started")
 

@@ -42,9 +42,14 @@ def same(got, wanted, text):
         raise AssertionError(f"{text}:\n  got    {got!r:.900}\n  wanted {wanted!r:.900}")
 
 
+def ended(number, _):
+    sys.exit(128 + number)
+
+
 def run_tests(tests, *arguments, on_failure=None):
     """Runs each test with the arguments; its docstring's first line is its name. Returns the exit
     status: 77 when nothing but skipped tests is left, 1 when one failed."""
+    signal.signal(signal.SIGTERM, ended) # past its limit: the cluster is still taken down
     failed = skipped = 0
     for test in tests:
         name = (test.__doc__ or test.__name__).strip().splitlines()[0]
@@ -120,7 +125,8 @@ signals: {{stop_grace: 2s, recovery_grace: 1s}}
 
 def stub(cluster, name, *words, data=4, more="", witness=False):
     """A job of ranks that train nothing, tests/bin/rank_stub."""
-    command = [cluster.build / "tests" / "bin" / "rank_stub", f"--folder={cluster.folder}/ckpt-{name}",
+    command = [cluster.build / "tests" / "bin" / "rank_stub",
+               f"--folder={cluster.folder}/ckpt-{name}",
                *words]
     return recorded(cluster, name, spec_of(cluster, name, command, data, more), witness)
 
@@ -178,7 +184,7 @@ def weights(cluster, name):
 
 
 def all_usable(cluster, seconds=20):
-    """An operator forgives all nodes what jobs before did to them, and waits until no job has any."""
+    """Takes all marks off all nodes, as an operator may, and waits until no job has any."""
     for node in cluster.get("/v1/nodes")["items"]:
         for mark in node["marks"]:
             cluster.cli("undrain", node["name"], "--clear", mark["code"], "--reason", "next test")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Who belongs to a cluster and to a job: more agents than slots, agents that die at a bad moment, and
-strangers that speak the protocol by hand."""
+"""Who belongs to a cluster and to a job: more agents than slots, agents that die at a bad moment,
+and strangers that speak the protocol by hand."""
 
 import os
 import sys
@@ -48,7 +48,8 @@ def spare_dies_too(cluster):
     rack = {node["name"]: node["rack"] for node in cluster.get("/v1/nodes")["items"]}
     near = [name for name in cluster.names if name not in before and rack[name] == rack[before[0]]]
     dying = near or [spare]
-    threads = [threading.Thread(target=cluster.kill_node, args=(name,)) for name in [victim, *dying]]
+    threads = [threading.Thread(target=cluster.kill_node, args=(name,))
+               for name in [victim, *dying]]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -134,7 +135,8 @@ def old_key(cluster):
     for attempt in ("0", "1"):
         for rank in ("0", "1", "2", "3"):
             text = cluster.cli("logs", "keys", "--rank", rank, "--attempt", attempt)
-            check(f"exchange 0 attempt {attempt}\n" in text, f"rank {rank} of attempt {attempt}: {text}")
+            check(f"exchange 0 attempt {attempt}\n" in text,
+                  f"rank {rank} of attempt {attempt}: {text}")
 
 
 def released(cluster):
@@ -149,5 +151,5 @@ def released(cluster):
 if __name__ == "__main__":
     with Cluster(7, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start_controller()
-        sys.exit(run_in_cluster([extra_agents, spare_dies_too, three_triggers, same_name, wrong_names,
-                                 released, old_key], the_cluster))
+        sys.exit(run_in_cluster([extra_agents, spare_dies_too, three_triggers, same_name,
+                                 wrong_names, released, old_key], the_cluster))

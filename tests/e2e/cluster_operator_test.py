@@ -71,7 +71,8 @@ def undrain(cluster):
     """undrain: checked, then a spare again"""
     cluster.cli("undrain", ",".join(cluster.drained), "--reason", "repaired")
     for name in cluster.drained:
-        cluster.until(lambda n=name: looks(cluster, n) == ("healthy", "spare"), 10, f"{name} is a spare")
+        cluster.until(lambda n=name: looks(cluster, n) == ("healthy", "spare"), 10,
+                      f"{name} is a spare")
 
 
 def cordon(cluster):
@@ -100,7 +101,7 @@ def hold_and_release(cluster):
 
 
 def cancel_running(cluster):
-    """cancel while it runs: every process is ended, and a node that was to leave at the end is drained"""
+    """cancel while it runs: every process is ended; a node that was to leave then is drained"""
     cluster.cli("cancel", NAME, "--reason", "wrong data", "-y")
     cluster.until_state(NAME, "cancelled", 15)
     same(processes_of(cluster, NAME), {}, "processes of the job")

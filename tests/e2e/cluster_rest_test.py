@@ -7,8 +7,8 @@ import json
 import subprocess
 import sys
 
-from cluster_lib import (QUICK, Cluster, check, contextlib, os, run_in_cluster, same, tiny, wait_over,
-                         wait_step)
+from cluster_lib import (QUICK, Cluster, check, contextlib, os, run_in_cluster, same, tiny,
+                         wait_over, wait_step)
 from tests.lib.cluster import UnixConnection, free_ports
 
 TOKENS = {"viewer": "ks_viewer-of-this-test", "operator": "ks_operator-of-this-test"}
@@ -50,7 +50,8 @@ def same_bytes(cluster):
     cluster.cli("cancel", "rest", "-y")
     wait_over(cluster, "rest")  # nothing may move between the two readings
     cluster.until(lambda: cluster.spares() == 2, 10, "its nodes are free")
-    for words, path in ((("get", "jobs"), "/v1/jobs"), (("describe", "job", "rest"), "/v1/jobs/rest"),
+    for words, path in ((("get", "jobs"), "/v1/jobs"), (("describe", "job", "rest"),
+                                                        "/v1/jobs/rest"),
                         (("get", "checkpoints", "rest"), "/v1/jobs/rest/checkpoints"),
                         (("get", "spares"), "/v1/spares"),
                         (("get", "recoveries"), "/v1/recoveries"),
@@ -68,7 +69,8 @@ def problems(cluster):
     is_problem(over_socket(cluster, *post, "[1, 2]"), 400, "invalid-request")
     is_problem(over_socket(cluster, *post, '{"nodes": 7, "action": "drain", "reason": "x"}'), 400,
                "invalid-request")
-    is_problem(over_socket(cluster, *post, '{"nodes": "gpu-0001", "action": "melt", "reason": "x"}'),
+    is_problem(over_socket(cluster, *post,
+                           '{"nodes": "gpu-0001", "action": "melt", "reason": "x"}'),
                400, "invalid-request")
     is_problem(over_socket(cluster, *post, '{"nodes": "gpu-0001", "action": "drain"}'), 400,
                "invalid-request")
@@ -100,7 +102,8 @@ def tokens(cluster):
     same((mark["code"], mark["text"]), ("cordon", "test"), "the mark")
     cluster.cli("uncordon", "gpu-0001")
     secret = cluster.database.read_bytes() + (cluster.folder / "controller.log").read_bytes()
-    check(not any(token.encode() in secret for token in TOKENS.values()), "a token was written down")
+    check(not any(token.encode() in secret for token in TOKENS.values()),
+          "a token was written down")
 
 
 def health(cluster):
@@ -124,22 +127,24 @@ def lines_of(cluster, accept, path, until, headers=None):
 
 
 def streams(cluster):
-    """events as a list, as JSON lines and as server-sent events are the same, and resume anywhere"""
+    """events as a list, as JSON lines, as server-sent events are the same, and resume anywhere"""
     listed = cluster.get("/v1/events?after=0")["items"]
     check(len(listed) > 20, f"{len(listed)} events")
     last = listed[-1]["revision"]
+
+    def is_last(line):
+        return line.startswith("data:") and json.loads(line[5:])["revision"] == last
+
     lines = lines_of(cluster, "application/jsonl", "/v1/events?after=0",
                      lambda line: json.loads(line).get("revision") == last)
     same([json.loads(line) for line in lines], listed, "JSON lines")
-    sse = lines_of(cluster, "text/event-stream", "/v1/events?after=0",
-                   lambda line: line.startswith("data:") and json.loads(line[5:])["revision"] == last)
+    sse = lines_of(cluster, "text/event-stream", "/v1/events?after=0", is_last)
     data = [json.loads(line[5:]) for line in sse if line.startswith("data:")]
     same(data, listed, "server-sent events")
     ids = [int(line[3:]) for line in sse if line.startswith("id:")]
     same(ids, [event["revision"] for event in listed], "ids")
     middle = len(listed) // 2
-    resumed = lines_of(cluster, "text/event-stream", "/v1/events",
-                       lambda line: line.startswith("data:") and json.loads(line[5:])["revision"] == last,
+    resumed = lines_of(cluster, "text/event-stream", "/v1/events", is_last,
                        {"Last-Event-ID": str(listed[middle]["revision"])})
     data = [json.loads(line[5:]) for line in resumed if line.startswith("data:")]
     same(data, listed[middle + 1:], "resumed by Last-Event-ID")
@@ -150,7 +155,8 @@ def watch(cluster):
     before = cluster.get("/v1/cluster")["revision"]
     command = [cluster.build / "keepstep", "-s", f"unix:{cluster.socket}", "watch", "events",
                "--since-revision", str(before), "-o", "jsonl"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as watcher:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          text=True) as watcher:
         cluster.cli("cordon", "gpu-0002", "--reason", "first")
         seen = [json.loads(watcher.stdout.readline())]
         while "first" not in seen[-1]["message"]:
@@ -164,7 +170,8 @@ def watch(cluster):
     revisions = [event["revision"] for event in seen]
     same(revisions, sorted(set(revisions)), "each event once, in order")
     check(revisions[0] > before, "nothing older")
-    check(any(event["type"] == "ControllerStarted" for event in seen), "the restart is an event, too")
+    check(any(event["type"] == "ControllerStarted" for event in seen),
+          "the restart is an event, too")
 
 
 def logs(cluster):
@@ -178,17 +185,20 @@ def logs(cluster):
     check("attempt 0" in older and "step 8 " in older and "step 12 " not in older, older)
     same(cluster.cli("logs", "logs", "--rank", "3"), "", "rank 3 prints nothing")
     same(wait_over(cluster, "logs")["state"], "succeeded", "the job")
-    check("done after step 120" in cluster.cli("logs", "logs"), "the last words of rank 0, after the end")
+    check("done after step 120" in cluster.cli("logs", "logs"),
+          "the last words of rank 0, after the end")
 
 
 def main():
     with Cluster(2, start_grace="300ms", beside=QUICK) as cluster:
         path = cluster.folder / "tokens"
-        path.write_text("".join(f"{role} {role}-of-test {hashlib.sha256(token.encode()).hexdigest()}\n"
-                                for role, token in TOKENS.items()))
+        hashes = {role: hashlib.sha256(token.encode()).hexdigest()
+                  for role, token in TOKENS.items()}
+        path.write_text("".join(f"{role} {role}-of-test {text}\n" for role, text in hashes.items()))
         os.chmod(path, 0o600)
         cluster.rest_port, = free_ports(1)
-        cluster.flags = ("--listen-rest", f"127.0.0.1:{cluster.rest_port}", "--token-file", str(path))
+        cluster.flags = ("--listen-rest", f"127.0.0.1:{cluster.rest_port}", "--token-file",
+                         str(path))
         cluster.start_controller(*cluster.flags)
         for name in cluster.names:
             cluster.start_agent(name)

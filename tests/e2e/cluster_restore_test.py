@@ -32,7 +32,7 @@ def damaged(cluster, name, damage):
 
 
 def torn_shard(cluster):
-    """E2, E1: a shard is torn: after two failures the checkpoint before is taken, the end is the same"""
+    """E2, E1: a shard is torn: after two failures the checkpoint before is taken"""
     def damage(folder):
         shard = folder / "shard-00001.bin"
         shard.write_bytes(shard.read_bytes()[:-7])
@@ -81,5 +81,5 @@ def no_command(cluster):
 if __name__ == "__main__":
     with Cluster(2, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([torn_shard, missing_shard, missing_manifest, undisturbed, bad_command,
-                                 no_command], the_cluster))
+        sys.exit(run_in_cluster([torn_shard, missing_shard, missing_manifest, undisturbed,
+                                 bad_command, no_command], the_cluster))

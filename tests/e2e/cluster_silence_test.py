@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Hosts that fall silent, each in a network namespace of its own: a whole host, and only one direction
-of the way to the controller."""
+"""Hosts that fall silent, each in a network namespace of its own: a whole host, and only one
+direction of the way to the controller."""
 
 import sys
 
-from cluster_lib import (QUICK, check, is_alive, journal, once_each, run_in_cluster, same, starts, tiny,
-                         wait_closed, wait_step)
+from cluster_lib import (QUICK, check, is_alive, journal, once_each, run_in_cluster, same, starts,
+                         tiny, wait_closed, wait_step)
 from tests.lib import network
 
 NAME = "j"
 
 
 def filter_one_way(cluster, node, chain):
-    """Drops what the node sends to the controller (OUTPUT -d), or what it gets from it (INPUT -s)."""
+    """Drops what the node sends to the controller (OUTPUT -d), or gets from it (INPUT -s)."""
     network.run("nsenter", f"--net=/run/netns/{cluster.space(node)}", "iptables-restore",
                 text=f"*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n"
                 f"-A {chain} {cluster.address(None)}/32 -j DROP\nCOMMIT\n")
@@ -35,16 +35,18 @@ def one_way(cluster, chain):
                   node_of(cluster, victim)["state"] == "suspect", 20, f"{victim} is missed")
     step = steps_elsewhere(cluster, victim)
     cluster.until(lambda: steps_elsewhere(cluster, victim) > step + 100, 30, "100 steps more")
-    same((node_of(cluster, victim)["slot"], cluster.job(NAME)["state"]), (1, "running"), "slot, job")
+    same((node_of(cluster, victim)["slot"], cluster.job(NAME)["state"]), (1, "running"),
+         "slot, job")
     cluster.heal(victim)
-    cluster.until(lambda: node_of(cluster, victim)["connected"] and not node_of(cluster, victim)["marks"]
+    cluster.until(lambda: node_of(cluster, victim)["connected"] and not node_of(cluster,
+                                                                                victim)["marks"]
                   and node_of(cluster, victim)["state"] == "healthy", 20, f"{victim} is back")
     same(len(cluster.recoveries(NAME)), known, "recoveries")
     same(starts(cluster, NAME), once_each((0,), 6), "processes started")
 
 
 def deaf_controller(cluster):
-    """B1: what a node sends to the controller is lost: its peers vouch for it, it keeps its ranks"""
+    """B1: what a node sends to the controller is lost: its peers vouch for it, its ranks stay"""
     cluster.submit(tiny(cluster, NAME, data=6, steps=9000, every=25, step_min_ms=50,
                         extra=["--batch", 12]))
     wait_step(cluster, NAME, 5)
@@ -68,7 +70,8 @@ def silent_host(cluster):
     phases = {phase["name"]: phase["ms"] for phase in recovery["phases"]}
     print(f"         detect {phases['detect']} ms, {recovery['took_ms']} ms in all: {phases}")
     check(sum(phases.values()) < 30000, "no phase waits for the silent host")
-    kinds = [kind for kind, subject, _ in journal(cluster, "node_lost", "recovery_plan", "launch_ordered")]
+    kinds = [kind for kind, subject, _ in journal(cluster, "node_lost", "recovery_plan",
+                                                  "launch_ordered")]
     check(kinds.index("node_lost") < len(kinds) - kinds[::-1].index("recovery_plan"), kinds)
     check(all(is_alive(pid) for pid in ranks), "its ranks are alive over there")
     check(victim not in cluster.slot_nodes(NAME), "it has left the job")

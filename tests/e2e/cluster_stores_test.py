@@ -93,8 +93,8 @@ def damaged_row(cluster):
     cluster.kill_controller()
     copy_database(cluster, cluster.folder / "whole")
     with contextlib.closing(sqlite3.connect(cluster.database)) as connection:
-        connection.execute("UPDATE journal SET body = '{' WHERE seq = (SELECT max(seq) FROM journal "
-                           "WHERE kind = 'job_moved')")
+        connection.execute("UPDATE journal SET body = '{' WHERE seq = "
+                           "(SELECT max(seq) FROM journal WHERE kind = 'job_moved')")
         connection.commit()
     cluster.start_controller()
     cluster.until(lambda: cluster.spares() == 1, 15, "the spare is back")
@@ -144,7 +144,7 @@ def refused_files(cluster):
 
 
 def empty(cluster):
-    """an empty database: agents refuse the strange cluster, or list their ranks as foreign; all run on"""
+    """an empty database: agents refuse it, or their ranks are listed as foreign; all run on"""
     ranks = all_ranks(cluster)
     cluster_id = cluster.get("/v1/cluster")["cluster_id"]
     cluster.kill_controller()
@@ -156,7 +156,8 @@ def empty(cluster):
     put_database(cluster)
     cluster.start_controller("--cluster-id", cluster_id)
     cluster.until(lambda: len(foreign(cluster)) == 2, 15, "foreign ranks are listed")
-    cluster.until(lambda: cluster.get("/v1/automation")["held"], 5, "its term is older: automation holds")
+    cluster.until(lambda: cluster.get("/v1/automation")["held"], 5,
+                  "its term is older: automation holds")
     same((cluster.get("/v1/jobs")["items"], all_ranks(cluster)), ([], ranks), "jobs, ranks")
     text = cluster.cli("admin", "adopt", "--reason", "the disk is gone", "-y")
     check("belong to no job that this store knows" in text, text)

@@ -11,7 +11,8 @@ import sys
 
 def is_alive(pid):
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")",
+                                                                    1)[1].split()[0] not in "ZX"
     except (OSError, IndexError):
         return False
 
@@ -27,7 +28,8 @@ def environment(pid):
 def older(pid, own):
     """Whether a process is a rank, or a child of one, of an older attempt on this node."""
     other = environment(pid)
-    place = other.get("KEEPSTEP_MAILBOX", "").partition("/nodes/")[0] # another cluster is no concern
+    place = other.get("KEEPSTEP_MAILBOX",
+                      "").partition("/nodes/")[0] # another cluster is no concern
     return own["KEEPSTEP_MAILBOX"].startswith(place + "/nodes/") and \
         all(other.get(key) == own[key] for key in ("KEEPSTEP_JOB", "KEEPSTEP_NODE")) and \
         int(other.get("KEEPSTEP_ATTEMPT", own["KEEPSTEP_ATTEMPT"])) < int(own["KEEPSTEP_ATTEMPT"])
