@@ -1,5 +1,5 @@
-/* frame_fuzz.c: bytes into the frame reader. The same stream whole and in pieces must give the same
- * frames and the same end, and every frame given out must hold what its header promised.
+/* frame_fuzz.c: bytes into the frame reader (F8). The same stream whole and in pieces must give
+ * the same frames and the same end, and every frame given out must hold what its header promised.
  *
  * First byte: who sends. Second: where the pieces are cut. Third, if odd: each following stretch of
  * the input gets a true header put before it, so that the reader stays in step. */

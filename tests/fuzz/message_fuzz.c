@@ -1,4 +1,4 @@
-/* message_fuzz.c: bytes into wire_decode(), in two ways.
+/* message_fuzz.c: bytes into wire_decode() (F8), in two ways.
  *
  * First byte even: the rest is a kind and a body as they are. Odd: the rest seeds a valid message
  * and then changes bytes of its body, which gets past the outer layers far more often than chance

@@ -78,12 +78,16 @@ class Cluster:
 
     # ---- daemons -------------------------------------------------------------------------------
 
-    # A cluster whose nodes have networks of their own overrides these two; name None is the
-    # controller.
+    # A cluster whose nodes have networks of their own, or whose agents dial a proxy, overrides
+    # these; name None is the controller.
 
     def address(self, name):
         """Where a node, or the controller, is reached."""
         return "127.0.0.1"
+
+    def dials(self, name):
+        """What a node's agent dials to reach the controller."""
+        return f"{self.address(None)}:{self.agent_port}"
 
     def inside(self, name):
         """Words before a daemon's command that bring it into its network."""
@@ -134,7 +138,7 @@ class Cluster:
         log = open(self.folder / f"{name}.log", "ab")
         self.agents[name] = subprocess.Popen(
             [*self.inside(name), str(self.build / "keepstep-agent"), "--node", name,
-             "--controller", f"{self.address(None)}:{self.agent_port}",
+             "--controller", self.dials(name),
              "--state", str(state / "state"), "--run", str(state / "run"),
              "--peer-listen", f"{self.address(name)}:{self.peer_ports[index]}",
              "--address", self.address(name), "--rack", f"r{index // 2 + 1:02d}",
