@@ -459,10 +459,15 @@ static bool rule_launch_error(const struct evidence *evidence, struct judge_verd
     verdict->facts_used = nowhere ? count_of(evidence, is_launch) : ends;
     char code[32];
     say_code(evidence->common_code, code, sizeof(code));
-    (void)text_format(verdict->why, sizeof(verdict->why),
-                      nowhere ? "the command could not be started on %u of %u nodes"
-                              : "%u of %u ranks ended before the first step with %s",
-                      nowhere ? unstarted : ends, nowhere ? in->slot_count : in->world, code);
+    if (nowhere) {
+        (void)text_format(verdict->why, sizeof(verdict->why),
+                          "the command could not be started on %u of %u %s", unstarted,
+                          in->slot_count, text_plural(in->slot_count, "node", "nodes"));
+    } else {
+        (void)text_format(verdict->why, sizeof(verdict->why),
+                          "%u of %u %s ended before the first step with %s", ends, in->world,
+                          text_plural(in->world, "rank", "ranks"), code);
+    }
     return true;
 }
 
@@ -555,8 +560,8 @@ static bool rule_node_lost(const struct evidence *evidence, struct judge_verdict
            host ? CONFIDENCE_HIGH : CONFIDENCE_MEDIUM);
     blame_all(evidence, is_lost, verdict);
     verdict->facts_used = count_of(evidence, is_lost);
-    (void)text_format(verdict->why, sizeof(verdict->why), "%u node%s lost: %.120s",
-                      verdict->blamed_count, verdict->blamed_count == 1 ? "" : "s",
+    (void)text_format(verdict->why, sizeof(verdict->why), "%u %s lost: %.120s",
+                      verdict->blamed_count, text_plural(verdict->blamed_count, "node", "nodes"),
                       fact->text[0] != '\0' ? fact->text
                       : host                ? "the host does not answer"
                                             : "the agent is down and its ranks with it");
@@ -737,8 +742,8 @@ static bool rule_operator(const struct evidence *evidence, struct judge_verdict 
     decide(verdict, OWNER_PLANNED, DO_EVICT, LANE_NONE, CONFIDENCE_HIGH);
     blame_all(evidence, is_operator, verdict);
     verdict->facts_used = count_of(evidence, is_operator);
-    (void)text_format(verdict->why, sizeof(verdict->why), "%u node%s taken out on purpose: %.120s",
-                      verdict->blamed_count, verdict->blamed_count == 1 ? "" : "s",
+    (void)text_format(verdict->why, sizeof(verdict->why), "%u %s taken out on purpose: %.120s",
+                      verdict->blamed_count, text_plural(verdict->blamed_count, "node", "nodes"),
                       fact->text[0] != '\0' ? fact->text : "by an operator");
     return true;
 }

@@ -10,6 +10,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/sort.h"
+#include "proto/base/text.h"
 
 const char *const layout_near_words[] = {"leaf", "rack", "pod", "any"};
 
@@ -125,8 +126,8 @@ int layout_check_shape(const struct layout_shape *shape, uint32_t *ret_world, ui
     }
     if (world % shape->ranks_per_node != 0) {
         return err_set(err, -EINVAL,
-                       "%u ranks do not fill whole nodes of %u: change data or ranks_per_node",
-                       world, shape->ranks_per_node);
+                       "%u %s not fill whole nodes of %u: change data or ranks_per_node", world,
+                       text_plural(world, "rank does", "ranks do"), shape->ranks_per_node);
     }
     if (world / shape->ranks_per_node > LAYOUT_SLOTS_MAX) {
         return err_set(err, -E2BIG, "%u nodes are needed, %d are the most for one job",
@@ -353,8 +354,10 @@ static int check_swap(const struct layout_shape *shape, uint32_t slot_count, uin
                        LAYOUT_NODES_MAX);
     }
     if (lost_count > spare_count) {
-        return err_set(err, -ENOSPC, "%u slots need a node, %u spares are ready: %u missing",
-                       lost_count, spare_count, lost_count - spare_count);
+        return err_set(err, -ENOSPC, "%u %s a node, %u %s ready: %u missing", lost_count,
+                       text_plural(lost_count, "slot needs", "slots need"), spare_count,
+                       text_plural(spare_count, "spare is", "spares are"),
+                       lost_count - spare_count);
     }
     return 0;
 }

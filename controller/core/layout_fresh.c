@@ -15,6 +15,7 @@
 #include "controller/core/layout.h"
 #include "proto/base/check.h"
 #include "proto/base/sort.h"
+#include "proto/base/text.h"
 
 struct placement {
     const struct layout_shape *shape;
@@ -374,8 +375,9 @@ static int check_sizes(const struct layout_shape *shape, uint32_t node_count, ui
                        LAYOUT_NODES_MAX);
     }
     if (node_count < slot_count) {
-        return err_set(err, -ENOSPC, "%u nodes are needed, %u are usable: %u missing", slot_count,
-                       node_count, slot_count - node_count);
+        return err_set(err, -ENOSPC, "%u %s needed, %u %s usable: %u missing", slot_count,
+                       text_plural(slot_count, "node is", "nodes are"), node_count,
+                       text_plural(node_count, "is", "are"), slot_count - node_count);
     }
     return 0;
 }

@@ -319,9 +319,10 @@ static void compare_inventory(struct core *core, struct node *node)
     } else if (node->d.accepted_hash != node->d.inventory_hash) {
         char text[TEXT_SIZE];
         text_format(text, sizeof text,
-                    "%u GPUs, accepted are %u; repair it or keepstep undrain %s "
-                    "--accept-inventory",
-                    node->d.gpu_count, node->d.accepted_gpus, node->d.name);
+                    "%u %s, accepted %s %u; repair it or keepstep undrain %s --accept-inventory",
+                    node->d.gpu_count, text_plural(node->d.gpu_count, "GPU", "GPUs"),
+                    text_plural(node->d.accepted_gpus, "is", "are"), node->d.accepted_gpus,
+                    node->d.name);
         mark_set(core, node,
                  &(struct mark_order){.owner = MARK_HEALTH,
                                       .level = MARK_LEAVE,

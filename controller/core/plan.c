@@ -329,17 +329,18 @@ static bool over_budget(struct core *core, const struct job *job, char reason[TE
     uint32_t limit = v->owner == OWNER_USER ? job->d.retries_user : job->d.retries_unknown;
     if (counted && used > limit) {
         text_format(reason, TEXT_SIZE,
-                    "%u restarts for %s failures without a newer checkpoint "
+                    "%u %s for %s failures without a newer checkpoint "
                     "(recovery.retries.%s is %u): %s",
-                    used, WORD(fault_owner, v->owner), WORD(fault_owner, v->owner), limit, v->why);
+                    used, text_plural(used, "restart", "restarts"), WORD(fault_owner, v->owner),
+                    WORD(fault_owner, v->owner), limit, v->why);
         return true;
     }
     uint32_t idle_limit = counted || same ? job->d.no_progress_limit : HARDWARE_NO_PROGRESS;
     if (idle > idle_limit) {
         text_format(reason, TEXT_SIZE,
-                    "%u recoveries and no newer checkpoint; look at keepstep "
+                    "%u %s and no newer checkpoint; look at keepstep "
                     "recover history %s, then keepstep release %s",
-                    idle, job->d.name, job->d.name);
+                    idle, text_plural(idle, "recovery", "recoveries"), job->d.name, job->d.name);
         return true;
     }
     return false;
@@ -586,10 +587,10 @@ static void emit_plan(struct core *core, const struct job *job, uint64_t last, u
     record->recovery = job->d.recovery;
     record_subject(record, "recovery/r-%04u", job->d.recovery);
     record_says(record, "RecoveryPlanned", SEVERITY_INFO,
-                "attempt %u from step %llu, %llu steps "
-                "lost, %u nodes moved, 0 ranks shifted",
-                u->attempt, (unsigned long long)u->restore_step, (unsigned long long)lost_steps,
-                moved);
+                "attempt %u from step %llu, %llu %s lost, %u %s moved, 0 ranks shifted", u->attempt,
+                (unsigned long long)u->restore_step, (unsigned long long)lost_steps,
+                text_plural(lost_steps, "step", "steps"), moved,
+                text_plural(moved, "node", "nodes"));
     core_emit(core, record);
 }
 
@@ -651,8 +652,9 @@ static enum plan_result swap(struct core *core, struct job *job)
     uint32_t claims = plan_claims(core, job);
     if (lost > 0 && lost <= spares && lost > spares - (claims < spares ? claims : spares)) {
         text_format(err.text, sizeof err.text,
-                    "%u slots need a node, %u spares are ready and kept for jobs that go before",
-                    lost, spares);
+                    "%u %s a node, %u %s ready and kept for jobs that go before", lost,
+                    text_plural(lost, "slot needs", "slots need"), spares,
+                    text_plural(spares, "spare is", "spares are"));
         return give_up_slots(core, job, lost, err.text);
     }
     if (lost > 0 &&
@@ -668,10 +670,10 @@ static enum plan_result swap(struct core *core, struct job *job)
     if (must_ask_person(job, lost_steps)) {
         char reason[TEXT_SIZE];
         text_format(reason, sizeof reason,
-                    "%llu steps would be lost (checkpoint.max_lost is %llu); "
+                    "%llu %s would be lost (checkpoint.max_lost is %llu); "
                     "keepstep release %s approves it",
-                    (unsigned long long)lost_steps, (unsigned long long)job->d.max_lost,
-                    job->d.name);
+                    (unsigned long long)lost_steps, text_plural(lost_steps, "step", "steps"),
+                    (unsigned long long)job->d.max_lost, job->d.name);
         recovery_hold(core, job, reason);
         return PLAN_OVER;
     }

@@ -107,11 +107,10 @@ void recovery_close(struct core *core, struct job *job, uint8_t outcome)
     record_subject(record, "recovery/r-%04u", recovery->d.recovery);
     if (!start) {
         record_says(record, "RecoveryFinished", SEVERITY_INFO,
-                    "%s: %s after %llu.%01llu s, %llu "
-                    "steps lost",
-                    job->d.name, WORD(outcome, outcome), (unsigned long long)(took / 1000),
-                    (unsigned long long)(took % 1000 / 100),
-                    (unsigned long long)recovery->d.lost_steps);
+                    "%s: %s after %llu.%01llu s, %llu %s lost", job->d.name, WORD(outcome, outcome),
+                    (unsigned long long)(took / 1000), (unsigned long long)(took % 1000 / 100),
+                    (unsigned long long)recovery->d.lost_steps,
+                    text_plural(recovery->d.lost_steps, "step", "steps"));
     }
     core_emit(core, record);
     core->look = true;

@@ -123,20 +123,20 @@ static bool fits(struct core *core, const struct request *request, uint32_t slot
         live += core_job_over(&core->jobs[i]) ? 0 : 1;
     }
     if (live >= core->limits.jobs) {
-        reply(core, request, -ENOSPC, 0, false, "limits.jobs is %u and all of them are at work",
-              core->limits.jobs);
+        reply(core, request, -ENOSPC, 0, false, "limits.jobs is %u and %s at work",
+              core->limits.jobs, text_plural(core->limits.jobs, "that one is", "all of them are"));
         return false;
     }
     /* twice the room, since regions of ended jobs may leave holes between them */
     if (slots_in_use(core) + slots > core->limits.slots / 2) {
-        reply(core, request, -ENOSPC, 0, false, "limits.slots is %u; %u are asked for besides %u",
-              core->limits.slots / 2, slots, slots_in_use(core));
+        reply(core, request, -ENOSPC, 0, false, "limits.slots is %u; %u %s asked for besides %u",
+              core->limits.slots / 2, slots, text_plural(slots, "is", "are"), slots_in_use(core));
         return false;
     }
     if (!fold_has_room(core, slots)) {
         reply(core, request, -ENOSPC, 0, false,
-              "%u slots in a row are not free between the jobs that wait; cancel one or try later",
-              slots);
+              "%u %s not free between the jobs that wait; cancel one or try later", slots,
+              text_plural(slots, "slot is", "slots in a row are"));
         return false;
     }
     return true;
@@ -154,7 +154,8 @@ static void submit(struct core *core, const struct request *request)
         usable += core_node_usable(core, &core->nodes[i]) ? 1 : 0;
     }
     if (request->dry_run) {
-        reply(core, request, 0, 0, true, "%u nodes wanted, %u usable now; would %s", slots, usable,
+        reply(core, request, 0, 0, true, "%u %s wanted, %u usable now; would %s", slots,
+              text_plural(slots, "node", "nodes"), usable,
               usable >= slots ? "start now" : "wait for nodes");
         return;
     }
@@ -170,11 +171,12 @@ static void submit(struct core *core, const struct request *request)
     record->text = request->text;
     record->text_size = request->text_size;
     record_subject(record, "job/%s", u->name);
-    record_says(record, "JobSubmitted", SEVERITY_INFO, "by %s: %u nodes of %u ranks",
-                request->actor, slots, u->ranks_per_node);
+    record_says(record, "JobSubmitted", SEVERITY_INFO, "by %s: %u %s of %u %s", request->actor,
+                slots, text_plural(slots, "node", "nodes"), u->ranks_per_node,
+                text_plural(u->ranks_per_node, "rank", "ranks"));
     core_emit(core, record);
-    reply(core, request, 0, id, true, "submitted %s: %u nodes wanted, %u usable now", u->name,
-          slots, usable);
+    reply(core, request, 0, id, true, "submitted %s: %u %s wanted, %u usable now", u->name, slots,
+          text_plural(slots, "node", "nodes"), usable);
 }
 
 static void cancel(struct core *core, const struct request *request)
@@ -365,9 +367,10 @@ static void drain(struct core *core, const struct request *request)
     count_moves(core, request, &slots, &spares);
     if (request->when != WHEN_JOB_END && slots > spares) {
         reply(core, request, -ENOSPC, 0, false,
-              "%u nodes hold %u slots and %u spares are ready; "
-              "nothing was changed (--when job-end needs none)",
-              request->node_count, slots, spares);
+              "%u %s %u %s and %u %s ready; nothing was changed (--when job-end needs none)",
+              request->node_count, text_plural(request->node_count, "node holds", "nodes hold"),
+              slots, text_plural(slots, "slot", "slots"), spares,
+              text_plural(spares, "spare is", "spares are"));
         return;
     }
     for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
@@ -383,10 +386,16 @@ static void drain(struct core *core, const struct request *request)
     if (!request->dry_run) {
         audit(core, request, "drain", "nodes", WORD(leave_when, request->when));
     }
-    reply(core, request, 0, 0, true,
-          "%u nodes hold %u slots; %u of %u ready spares would take "
-          "them; when: %s",
-          request->node_count, slots, slots, spares, WORD(leave_when, request->when));
+    if (slots == 0) {
+        reply(core, request, 0, 0, true, "%u %s no slot: nothing has to move", request->node_count,
+              text_plural(request->node_count, "node holds", "nodes hold"));
+        return;
+    }
+    reply(core, request, 0, 0, true, "%u %s %u %s; %u of %u ready %s would take %s; when: %s",
+          request->node_count, text_plural(request->node_count, "node holds", "nodes hold"), slots,
+          text_plural(slots, "slot", "slots"), slots, spares,
+          text_plural(spares, "spare", "spares"), text_plural(slots, "it", "them"),
+          WORD(leave_when, request->when));
 }
 
 static void cordon(struct core *core, const struct request *request)
@@ -406,10 +415,10 @@ static void cordon(struct core *core, const struct request *request)
     if (!request->dry_run) {
         audit(core, request, "cordon", "nodes", "no new use; slots stay");
     }
-    reply(core, request, 0, 0, true,
-          "%u nodes cordoned; they keep their slots and are not chosen "
-          "again",
-          request->node_count);
+    reply(core, request, 0, 0, true, "%u %s and %s not chosen again", request->node_count,
+          text_plural(request->node_count, "node cordoned; it keeps its slot",
+                      "nodes cordoned; they keep their slots"),
+          text_plural(request->node_count, "is", "are"));
 }
 
 static void accept_inventory(struct core *core, struct node *node)
@@ -463,11 +472,13 @@ static void undrain(struct core *core, const struct request *request, bool only_
         audit(core, request, only_cordon ? "uncordon" : "undrain", "nodes", "marks cleared");
     }
     if (left > 0 && !request->dry_run) {
-        reply(core, request, 0, 0, true, "%u nodes; %u still marked, such as %s by %s/%s: %s",
-              request->node_count, left, core->nodes[example->d.node - 1].d.name,
-              WORD(mark_owner, example->d.owner), example->d.code, example->d.text);
+        reply(core, request, 0, 0, true, "%u %s; %u still marked, such as %s by %s/%s: %s",
+              request->node_count, text_plural(request->node_count, "node", "nodes"), left,
+              core->nodes[example->d.node - 1].d.name, WORD(mark_owner, example->d.owner),
+              example->d.code, example->d.text);
     } else {
-        reply(core, request, 0, 0, true, "%u nodes: checked, then spare", request->node_count);
+        reply(core, request, 0, 0, true, "%u %s: checked, then spare", request->node_count,
+              text_plural(request->node_count, "node", "nodes"));
     }
 }
 
@@ -502,7 +513,8 @@ static void remove_nodes(struct core *core, const struct request *request)
             text_copy(action->u.text, TEXT_SIZE, "this node was removed by an operator");
         }
     }
-    reply(core, request, 0, 0, true, "%u nodes removed", request->node_count);
+    reply(core, request, 0, 0, true, "%u %s removed", request->node_count,
+          text_plural(request->node_count, "node", "nodes"));
 }
 
 /* ---- the cluster ---------------------------------------------------------------------------- */
@@ -636,15 +648,16 @@ static void adopt(struct core *core, const struct request *request, bool stop)
         audit(core, request, stop ? "stop-foreign" : "adopt", "cluster", "done");
     }
     if (unknown > 0) {
-        reply(
-            core, request, 0, 0, true,
-            "%u sets of foreign ranks are adopted; %u belong to no job that this store knows: they "
-            "are left alone, and keepstep admin stop-foreign ends them",
-            resolved, unknown);
+        reply(core, request, 0, 0, true,
+              "%u %s of foreign ranks adopted; %u %s to no job that this store knows and %s left "
+              "alone: keepstep admin stop-foreign ends %s",
+              resolved, text_plural(resolved, "set", "sets"), unknown,
+              text_plural(unknown, "belongs", "belong"), text_plural(unknown, "is", "are"),
+              text_plural(unknown, "it", "them"));
         return;
     }
-    reply(core, request, 0, 0, resolved > 0, "%u sets of foreign ranks %s", resolved,
-          stop ? "are told to stop" : "are adopted");
+    reply(core, request, 0, 0, resolved > 0, "%u %s of foreign ranks %s", resolved,
+          text_plural(resolved, "set", "sets"), stop ? "told to stop" : "adopted");
 }
 
 void request_handle(struct core *core, const struct request *request)
@@ -653,9 +666,9 @@ void request_handle(struct core *core, const struct request *request)
     core->look = true;
     if (full && request->verb != REQUEST_CANCEL) {
         reply(core, request, -EAGAIN, 0, false,
-              "the store does not keep up: %u records wait; only "
-              "a cancel is accepted until it does",
-              core->pending_records);
+              "the store does not keep up: %u %s; only a cancel is accepted until it does",
+              core->pending_records,
+              text_plural(core->pending_records, "record waits", "records wait"));
         return;
     }
     switch ((enum request_verb)request->verb) {

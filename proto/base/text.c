@@ -64,6 +64,11 @@ bool text_format(char *target, size_t size, const char *format, ...)
     return false;
 }
 
+const char *text_plural(uint64_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
 bool text_equal(const char *a, const char *b)
 {
     return strcmp(a, b) == 0;

@@ -14,6 +14,8 @@ bool text_copy(char *target, size_t size, const char *source); /* false when it 
 bool text_format(char *target, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* false when it had to cut */
 bool text_equal(const char *a, const char *b);
+/* The word that fits the number: text_plural(count, "node holds", "nodes hold"). */
+const char *text_plural(uint64_t count, const char *one, const char *many);
 int text_order(const char *a, const char *b); /* strcmp's sign; runs of digits by value */
 int text_order_parts(const char *a, size_t a_size, const char *b, size_t b_size); /* same */
 bool text_is_name(const char *text, size_t size_max);

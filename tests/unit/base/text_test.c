@@ -225,6 +225,15 @@ static void closest_word(void **state)
     assert_null(text_closest(giant, words, count));
 }
 
+static void words_fit_their_number(void **state)
+{
+    (void)state;
+    assert_string_equal(text_plural(0, "node", "nodes"), "nodes");
+    assert_string_equal(text_plural(1, "node", "nodes"), "node");
+    assert_string_equal(text_plural(2, "node", "nodes"), "nodes");
+    assert_string_equal(text_plural((1ull << 32) + 1, "node", "nodes"), "nodes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +248,7 @@ int main(void)
         cmocka_unit_test(unsigned_numbers),
         cmocka_unit_test(signed_numbers),
         cmocka_unit_test(closest_word),
+        cmocka_unit_test(words_fit_their_number),
     };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -422,7 +422,7 @@ static void swap_refuses(void **state)
     assert_int_equal(
         layout_swaps(&shape, f->holders, 4, lost, 2, f->spares, 1, &f->scratch, f->swaps, &err),
         -ENOSPC);
-    assert_string_equal(err.text, "2 slots need a node, 1 spares are ready: 1 missing");
+    assert_string_equal(err.text, "2 slots need a node, 1 spare is ready: 1 missing");
     assert_int_equal(
         layout_swaps(&shape, f->holders, 4, lost, 3, f->spares, 4, &f->scratch, f->swaps, &err),
         -EINVAL);
