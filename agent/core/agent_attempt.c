@@ -21,7 +21,8 @@
  *
  * `emptied` is always a proof: the shim's last record, or a cgroup's populated 0. Ranks of a shim
  * that died without one are found by their cookie and killed, but only by a stop or before a launch
- * of the same job; that nothing is found proves nothing, and such an attempt becomes `unclean`. */
+ * of the same job; that nothing is found proves nothing, and such an attempt becomes `unclean`. When
+ * one of them ends by itself it is reported at once, with signal 0: nobody was there to be told. */
 #include <string.h>
 
 #include "agent/core/agent_state.h"
@@ -185,22 +186,30 @@ static void note_end(struct agent_core *core, struct agent_attempt *attempt)
     core->link.beat_due = true;
 }
 
-/* Ranks whose shim died before it could say how they ended: the signal is not known, so it is 0. */
+/* A rank whose shim died before it could say how it ends: the signal is not known, so it is 0.
+ * false: it has ended before, or never ran. */
+static bool close_rank(struct agent_attempt *attempt, uint32_t local_rank, uint64_t end_ms)
+{
+    struct agent_rank *rank = &attempt->ranks[local_rank];
+    if (rank->state != RANK_RUNNING) {
+        return false;
+    }
+    rank->state = RANK_SIGNALED;
+    rank->code = 0;
+    rank->end_ms = end_ms;
+    rank->after_stop = attempt->stop_seen;
+    (void)text_copy(attempt->text, sizeof(attempt->text),
+                    "the ranks' parent was killed; how they ended is not known");
+    return true;
+}
+
 static void close_open_ranks(struct agent_core *core, struct agent_attempt *attempt)
 {
     bool any = false;
     for (uint32_t i = 0; i < attempt->rank_count; i++) {
-        struct agent_rank *rank = &attempt->ranks[i];
-        if (rank->state == RANK_RUNNING) {
-            rank->state = RANK_SIGNALED;
-            rank->code = 0;
-            rank->after_stop = attempt->stop_seen;
-            any = true;
-        }
+        any = close_rank(attempt, i, 0) || any;
     }
     if (any) {
-        (void)text_copy(attempt->text, sizeof(attempt->text),
-                        "the ranks' parent was killed; how they ended is not known");
         note_end(core, attempt);
     }
 }
@@ -555,6 +564,19 @@ void agent_on_orphans(struct agent_core *core, const struct agent_event *event)
                           event->count);
     }
     core->link.beat_due = true;
+}
+
+void agent_on_orphan_ended(struct agent_core *core, const struct agent_event *event)
+{
+    struct agent_attempt *a = agent_attempt_find(core, event->job, event->attempt);
+    if (a == NULL || agent_attempt_over(a) || a->shim_alive || event->local_rank >= a->rank_count) {
+        return;
+    }
+    if (close_rank(a, event->local_rank, event->ok ? core->now_ms : 0)) {
+        agent_trace(core, "job %u attempt %u rank %u: ended without its parent", a->job, a->attempt,
+                    a->first_rank + event->local_rank);
+        note_end(core, a);
+    }
 }
 
 void agent_on_launch_failed(struct agent_core *core, const struct agent_event *event)

@@ -153,6 +153,9 @@ static int fold_event(struct agent_core *core, const struct agent_event *event)
     case AGENT_EVENT_ORPHANS:
         agent_on_orphans(core, event);
         return 0;
+    case AGENT_EVENT_ORPHAN_ENDED:
+        agent_on_orphan_ended(core, event);
+        return 0;
     case AGENT_EVENT_SCANNED:
         agent_on_scanned(core, event);
         return 0;

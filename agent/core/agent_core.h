@@ -116,6 +116,7 @@ enum agent_event_kind {
     AGENT_EVENT_SHIM,          /* the whole state of one shim, live or read from its record */
     AGENT_EVENT_SHIM_LOST,     /* the shim of (job, attempt) is gone and has not proven empty */
     AGENT_EVENT_ORPHANS,       /* processes with the cookie of (job, attempt) outside a live shim */
+    AGENT_EVENT_ORPHAN_ENDED,  /* a rank without a living shim has ended; nobody knows how */
     AGENT_EVENT_SCANNED,       /* AGENT_ACTION_SCAN for this job (0: all) has been answered */
     AGENT_EVENT_LAUNCH_FAILED, /* the shim of (job, attempt) could not be started at all */
     AGENT_EVENT_MAILBOX,       /* what one rank's mailbox says now */
@@ -178,11 +179,13 @@ struct agent_event {
     uint32_t job; /* of SHIM … MAIL, CHECKED */
     uint32_t attempt;
     uint32_t count;       /* ORPHANS: processes found */
+    uint32_t local_rank;  /* ORPHAN_ENDED */
     uint64_t nonce;       /* PEER_PROBED, CHECKED: of the action; PEER_QUESTION: of the question */
     uint64_t token;       /* PEER_QUESTION: the driver's own */
     uint64_t incarnation; /* PEER_PROBED: of the peer that answered */
     bool controller_up;   /* PEER_PROBED */
-    bool ok;              /* CHECKED, HEALTH; ORPHANS with count 0: proven that none is left */
+    bool ok;              /* CHECKED, HEALTH; ORPHANS with count 0: proven that none is left;
+                             ORPHAN_ENDED: now; else before anybody looked */
     bool port_free;       /* CHECKED */
     uint8_t answer;       /* PEER_PROBED: enum peer_answer */
     uint8_t goodbye;      /* GOODBYE: enum goodbye_kind */

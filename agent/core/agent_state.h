@@ -256,6 +256,7 @@ uint64_t agent_attempts_deadline(const struct agent_core *core);
 void agent_on_shim(struct agent_core *core, const struct agent_event *event);
 void agent_on_shim_lost(struct agent_core *core, const struct agent_event *event);
 void agent_on_orphans(struct agent_core *core, const struct agent_event *event);
+void agent_on_orphan_ended(struct agent_core *core, const struct agent_event *event);
 void agent_on_launch_failed(struct agent_core *core, const struct agent_event *event);
 void agent_on_mailbox(struct agent_core *core, const struct agent_event *event);
 

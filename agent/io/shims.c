@@ -13,6 +13,7 @@
 #include "agent/io/folders.h"
 #include "agent/io/launch.h"
 #include "agent/io/mailboxes.h"
+#include "agent/io/orphans.h"
 #include "agent/shim/shim.h"
 #include "proto/base/check.h"
 #include "proto/base/log.h"
@@ -25,7 +26,8 @@ enum {
     FIRST_STATUS_MS = 2000, /* a scan does not wait longer for a stopped shim */
     SHIM_START_MS = 30000,
     SWEEP_MS = 10000,
-    ORPHANS_MS = 2000, /* between looks at ranks that lost their parent */
+    ORPHANS_MS = 2000, /* between looks at what lost its parent and cannot be watched */
+    ORPHANS_WATCHED_MS = 30000,
     SCANS_MAX = 16,
     SHIM_OUTPUT_MAX = 4096,
     SWEEP_OUTPUT_MAX = 65536,
@@ -47,6 +49,7 @@ struct attempt {
     bool sweep_wanted;
     bool forget_wanted;
     bool disarmed; /* and given time since */
+    bool watched;  /* every orphaned rank that lives is: its end comes by itself */
     char launch_error[TEXT_SIZE];
     /* known */
     struct folder_info info;
@@ -79,6 +82,7 @@ struct agent_shims {
     struct child_set children;
     struct scan scans[SCANS_MAX];
     struct launcher *launcher;
+    struct orphans *orphans;
     bool closed;
 };
 
@@ -399,7 +403,8 @@ static void swept(void *context, const struct child_result *result)
         tell_orphans(a, 0, false);
     }
     if (!a->sweep_wanted && result->exit_status != SHIM_EXIT_OK) {
-        set_timer(a, ORPHANS_MS, true); /* nobody else would say when the last of them ends */
+        /* nobody else would say when the last of them ends */
+        set_timer(a, lines > 0 && a->watched ? ORPHANS_WATCHED_MS : ORPHANS_MS, true);
     }
     next_thing(a);
 }
@@ -483,13 +488,35 @@ static void lost(struct attempt *a)
     struct agent_event event = {.kind = AGENT_EVENT_SHIM_LOST};
     tell(a, &event);
     a->look_wanted = false; /* both events may have asked for this very sweep */
+    a->watched = orphans_watch(a->shims->orphans, a->job, a->attempt, &a->info.status);
     sweep(a, a->sweep_wanted);
+}
+
+/* The end of a rank whose shim is gone. Seen to happen, it may have been the last of the attempt:
+ * one look says so. */
+static void orphan_has_ended(void *context, uint32_t job, uint32_t attempt, uint32_t local_rank,
+                             bool seen)
+{
+    struct agent_shims *shims = context;
+    struct attempt *a = find(shims, job, attempt);
+    if (a == NULL) {
+        return;
+    }
+    mailboxes_look(shims->io->mailboxes, job, attempt);
+    struct agent_event event = {
+        .kind = AGENT_EVENT_ORPHAN_ENDED, .local_rank = local_rank, .ok = seen};
+    tell(a, &event);
+    if (seen) {
+        a->look_wanted = true;
+        next_thing(a);
+    }
 }
 
 static void looked_at(struct attempt *a)
 {
     if (a->info.alive) {
         a->launch_error[0] = '\0';
+        orphans_forget(a->shims->orphans, a->job, a->attempt);
         if (a->polling) {
             return; /* connected */
         }
@@ -564,6 +591,7 @@ static void next_thing(struct attempt *a)
     if (!a->gone && !is_busy(a) && !shims->closed) {
         if (a->forget_wanted) {
             disconnect(a);
+            orphans_forget(shims->orphans, a->job, a->attempt);
             a->removing = true;
             queue(a, remove_work, remove_cb);
         } else if (a->look_wanted && !(a->fd >= 0 && !a->polling)) {
@@ -746,6 +774,7 @@ struct agent_shims *shims_create(struct agent_io *io)
     struct agent_shims *shims = mem_alloc(1, sizeof(*shims));
     shims->io = io;
     shims->launcher = launcher_create(io, &shims->children);
+    shims->orphans = orphans_create(io, orphan_has_ended, shims);
     return shims;
 }
 
@@ -753,6 +782,7 @@ void shims_close(struct agent_shims *shims)
 {
     shims->closed = true;
     children_close(&shims->children);
+    orphans_close(shims->orphans);
     for (struct attempt *a = shims->first; a != NULL; a = a->next) {
         a->sweeping = false; /* no child calls back any more */
         a->launching = a->launching && launcher_is_busy(shims->launcher, a);
@@ -767,5 +797,6 @@ struct agent_shims *shims_free(struct agent_shims *shims)
     }
     CHECK(shims->first == NULL);
     (void)launcher_free(shims->launcher);
+    (void)orphans_free(shims->orphans);
     return mem_free(shims);
 }

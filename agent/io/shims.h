@@ -5,7 +5,8 @@
  *   look (pool: folder_inspect) ── shim lives ──> connect, subscribe ──> views to the core
  *        │                                             └─ connection ends ──> look again
  *        ├─ its last record says empty ──> one view, done
- *        ├─ begun, no shim, not empty ──> view, SHIM_LOST, then `keepstep-ranks --sweep` lists what
+ *        ├─ begun, no shim, not empty ──> view, SHIM_LOST; its ranks are watched (orphans.h): an
+ *        │                                ORPHAN_ENDED each; then `keepstep-ranks --sweep` lists what
  *        │                                is left: ORPHANS
  *        └─ never begun ──> nothing runs and nothing is said
  *

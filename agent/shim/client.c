@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/shim/record.h"
 #include "agent/shim/shim.h"
 
 int shim_alive(int dir_fd, int32_t *ret_pid)
@@ -99,4 +101,31 @@ int shim_receive(int fd, struct shim_buffer *buffer, struct shim_status *ret_sta
     }
     *ret_status = status;
     return 1;
+}
+
+/* A pid alone names no process. So the pidfd is opened first and the start time is compared after: if
+ * it is still the recorded one, the descriptor refers to the rank and to nobody who took its number
+ * since. */
+int shim_rank_watch(const struct shim_rank_status *rank, int *ret_fd)
+{
+    struct shim_process process;
+    const int fd = (int)syscall(SYS_pidfd_open, rank->pid, 0); /* close-on-exec by itself */
+    int result = fd < 0 ? -errno : 0;
+    const int found = shim_record_process(rank->pid, &process);
+    if (found != 0) {
+        result = found;
+    } else if (process.start_ticks != rank->start_ticks ||
+               ((process.state == 'Z' || process.state == 'X') && process.threads <= 1)) {
+        result = -ESRCH;
+    } else if (result == -ESRCH) {
+        result = -EAGAIN; /* it was not there before it was */
+    }
+    if (result != 0) {
+        if (fd >= 0) {
+            (void)close(fd); /* of a stranger, or of no use */
+        }
+        return result;
+    }
+    *ret_fd = fd;
+    return 0;
 }

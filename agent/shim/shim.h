@@ -285,6 +285,11 @@ int shim_connect(int dir_fd, int *ret_fd);
 int shim_send(int fd, uint32_t op, uint64_t nonce);
 int shim_receive(int fd, struct shim_buffer *buffer, struct shim_status *ret_status);
 
+/* A close-on-exec descriptor of a rank's process, for an agent whose shim is gone: it becomes readable
+ * when the process ends. -ESRCH: it has ended (a zombie has, too; so has everything of another boot);
+ * any other -errno: whether it lives, or how to watch it, cannot be found out here. */
+int shim_rank_watch(const struct shim_rank_status *rank, int *ret_fd);
+
 /* The end of each rank from the records alone, as a living shim would have told it; a rank with
  * START and no end is RUNNING with its pid (an orphan, when the shim is gone). */
 void shim_status_fold(const struct shim_ends *ends, struct shim_status *ret_status);

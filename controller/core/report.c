@@ -95,6 +95,13 @@ static void end_fact(struct core *core, struct job *job, const struct node *node
         text_format(fact.text, TEXT_SIZE, "rank %d exited with %d", fact.rank, rank->code);
         break;
     case RANK_SIGNALED:
+        if (rank->code == 0) {
+            text_format(fact.text, TEXT_SIZE,
+                        "rank %d ended; its parent was killed, so how is not "
+                        "known",
+                        fact.rank);
+            break;
+        }
         fact.code = -rank->code;
         text_format(fact.text, TEXT_SIZE, "rank %d was ended by signal %d", fact.rank, rank->code);
         break;

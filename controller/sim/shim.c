@@ -82,6 +82,19 @@ static void say(struct sim *sim, uint32_t host, uint32_t index, uint8_t kind)
     agent_wake(sim, host);
 }
 
+/* A rank that lost its parent is watched by the agent; with `seen` it ends just now. */
+static void say_orphan_ended(struct sim *sim, uint32_t host, uint32_t index, uint32_t rank,
+                             bool seen)
+{
+    const struct sim_shim *shim = &sim->hosts[host].shims[index];
+    struct sim_agent_input *input = agent_input(sim, host, AGENT_EVENT_ORPHAN_ENDED);
+    input->event.job = shim->job;
+    input->event.attempt = shim->attempt;
+    input->event.local_rank = rank;
+    input->event.ok = seen;
+    agent_wake(sim, host);
+}
+
 void shim_changed(struct sim *sim, uint32_t host, uint32_t index)
 {
     struct sim_host *h = &sim->hosts[host];
@@ -237,6 +250,8 @@ void shim_rank_gone(struct sim *sim, const struct sim_event *event)
         if (!shim_lives(shim)) {
             plan_look(sim, event->host, event->index, false, sim_between(sim, 1, KILL_MAX_MS));
         }
+    } else if (host->agent_up) {
+        say_orphan_ended(sim, event->host, event->index, event->rank, true);
     }
     train_look(sim, shim->train);
 }
@@ -374,6 +389,11 @@ void shim_scanned(struct sim *sim, const struct sim_event *event)
         }
         if (!shim->up && !shim->empty && shim->started) {
             say(sim, event->host, index, AGENT_EVENT_SHIM_LOST);
+            for (uint32_t rank = 0; rank < shim->rank_count; rank++) {
+                if (!shim->ranks[rank].alive && shim->ranks[rank].state == RANK_RUNNING) {
+                    say_orphan_ended(sim, event->host, index, rank, false);
+                }
+            }
             say(sim, event->host, index, AGENT_EVENT_ORPHANS);
         }
     }

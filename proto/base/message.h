@@ -61,7 +61,7 @@ enum rank_state {
     RANK_NONE, /* never started */
     RANK_RUNNING,
     RANK_EXITED,    /* code is the exit status */
-    RANK_SIGNALED,  /* code is the signal's number */
+    RANK_SIGNALED,  /* code is the signal's number; 0: it ended, and how is not known */
     RANK_UNSTARTED, /* could not be started: code is an errno */
 };
 

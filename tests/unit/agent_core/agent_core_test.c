@@ -435,6 +435,17 @@ static void lose_shim(struct core_rig *rig, uint32_t job, uint32_t attempt)
     rig_step(rig, &event);
 }
 
+static void orphan_ended(struct core_rig *rig, uint32_t job, uint32_t attempt, uint32_t local_rank,
+                         bool seen)
+{
+    struct agent_event event = {.kind = AGENT_EVENT_ORPHAN_ENDED,
+                                .job = job,
+                                .attempt = attempt,
+                                .local_rank = local_rank,
+                                .ok = seen};
+    rig_step(rig, &event);
+}
+
 static void test_orphans(void **state)
 {
     struct core_rig *rig = *state;
@@ -459,6 +470,57 @@ static void test_orphans(void **state)
     assert_int_equal(report.ranks[0].code, 0); /* how it ended is not known */
     rig_scanned(rig, 1);
     assert_int_equal(rig_actions(rig, AGENT_ACTION_START), 1);
+}
+
+/* Nobody waits for them, so nobody but the agent can say that one has ended. */
+static void test_orphans_that_end_are_reported(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    lose_shim(rig, 1, 0);
+    rig_orphans(rig, 1, 0, 2, false);
+    orphan_ended(rig, 1, 0, 1, true);
+    const struct message *said = rig_sent(rig, MSG_RANK_ENDS);
+    assert_non_null(said);
+    const struct attempt_report *report = &said->u.rank_ends.report;
+    assert_int_equal(report->ranks[0].state, RANK_RUNNING);
+    assert_int_equal(report->ranks[1].state, RANK_SIGNALED);
+    assert_int_equal(report->ranks[1].code, 0); /* how it ended is not known */
+    assert_false(report->ranks[1].after_stop);
+    assert_true(strstr(report->text, "is not known") != NULL);
+    assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_ORPHANED);
+    rig_tick(rig, 400);
+    struct attempt_report later;
+    (void)rig_state(rig, 1, 0, &later);
+    assert_int_equal(later.ranks[1].phase_age_ms, 400); /* it was seen to end */
+    orphan_ended(rig, 1, 0, 1, false);                  /* said twice */
+    assert_null(rig_sent(rig, MSG_RANK_ENDS));
+    orphan_ended(rig, 1, 0, 7, true); /* there is no such rank */
+    orphan_ended(rig, 9, 0, 0, true); /* and no such attempt */
+    assert_null(rig_sent(rig, MSG_RANK_ENDS));
+    struct agent_shim_view view = rig_view(); /* its records alone still say that both run */
+    view.alive = false;
+    rig_shim(rig, 1, 0, &view);
+    (void)rig_state(rig, 1, 0, &later);
+    assert_int_equal(later.ranks[1].state, RANK_SIGNALED);
+    rig_stop(rig, 1, 0);
+    orphan_ended(rig, 1, 0, 0, false);
+    (void)rig_state(rig, 1, 0, &later);
+    assert_int_equal(later.ranks[0].state, RANK_SIGNALED);
+    assert_true(later.ranks[0].after_stop);
+}
+
+/* A living parent knows better. */
+static void test_an_end_beside_a_living_shim_is_not_believed(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    orphan_ended(rig, 1, 0, 0, true);
+    struct attempt_report report;
+    assert_int_equal(rig_state(rig, 1, 0, &report), AGENT_ATTEMPT_RUNNING);
+    assert_int_equal(report.ranks[0].state, RANK_RUNNING);
 }
 
 static void test_nothing_found_is_no_proof(void **state)
@@ -947,6 +1009,8 @@ int main(void)
         T(test_foreign_is_reported_and_left),
         T(test_foreign_is_adopted),
         T(test_orphans),
+        T(test_orphans_that_end_are_reported),
+        T(test_an_end_beside_a_living_shim_is_not_believed),
         T(test_nothing_found_is_no_proof),
         T(test_ends_are_said_until_acknowledged),
         T(test_ends_of_a_time_away),

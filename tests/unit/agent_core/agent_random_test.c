@@ -99,6 +99,14 @@ static void tell_shim(struct world *world, uint32_t job, uint32_t attempt, bool 
 static void tell_orphans(struct world *world, uint32_t job, uint32_t attempt)
 {
     const uint32_t count = world->truth[job - 1][attempt].processes;
+    for (uint32_t i = count; i < 2; i++) {
+        struct agent_event ended = {.kind = AGENT_EVENT_ORPHAN_ENDED,
+                                    .job = job,
+                                    .attempt = attempt,
+                                    .local_rank = i,
+                                    .ok = prng_chance_ppm(&world->prng, 500000)};
+        step(world, &ended);
+    }
     struct agent_event event = {.kind = AGENT_EVENT_ORPHANS,
                                 .job = job,
                                 .attempt = attempt,
