@@ -312,7 +312,9 @@ static void put_torchrun(struct env *env, const struct launch_spec *spec,
     env_put(env, "ROLE_NAME", "default");
     env_put(env, "MASTER_ADDR", desired->master_address);
     env_number(env, "MASTER_PORT", desired->master_port);
-    env_default(env, "OMP_NUM_THREADS", "1");
+    if (desired->rank_count > 1) { /* a lone rank may use the whole node */
+        env_default(env, "OMP_NUM_THREADS", "1");
+    }
     env_put(env, "TORCHELASTIC_RUN_ID", desired->job_name);
     env_number(env, "TORCHELASTIC_RESTART_COUNT", desired->attempt);
     env_number(env, "TORCHELASTIC_MAX_RESTARTS", UINT16_MAX);
@@ -640,8 +642,7 @@ static int build_process(struct launch_plan *plan, const struct launch_spec *spe
     if (mask[0] != '\0' && parse_umask(mask, &launch->umask) != 0) {
         return err_set(err, -EINVAL, "run.umask: '%s' is no octal number up to 0777", mask);
     }
-    const json_t *core = get(spec, "run", "core");
-    launch->core_bytes = json_is_integer(core) ? (uint64_t)json_integer_value(core) : 0;
+    launch->core_bytes = json_is_true(get(spec, "run", "core")) ? UINT64_MAX : 0;
     const char *workdir = get_text(spec, "run", "workdir");
     launch->workdir = keep_format(plan, "%s", workdir[0] != '\0' ? workdir : user->home);
     launch->cgroup = keep_format(plan, "%s", input->cgroup);

@@ -425,7 +425,6 @@ static void test_environment(void **state)
                                            "\nROLE_NAME=default\n",
                                            "\nMASTER_ADDR=127.0.0.1\n",
                                            "\nMASTER_PORT=29500\n",
-                                           "\nOMP_NUM_THREADS=1\n",
                                            "\nTORCHELASTIC_RESTART_COUNT=0\n",
                                            "\nTORCHELASTIC_USE_AGENT_STORE=False\n",
                                            "\nKEEPSTEP_JOB=job-a\n",

@@ -30,10 +30,10 @@ static struct msg_desired order(void)
     return desired;
 }
 
-static struct launch_plan *build(const char *spec_text, const char *env_text, struct err *err)
+static struct launch_plan *build_for(const struct msg_desired *desired, const char *spec_text,
+                                     const char *env_text, struct err *err)
 {
     static const char *const environ_list[] = {"PATH=/agent/bin", "LANG=C.UTF-8", "SECRET=x", NULL};
-    const struct msg_desired desired = order();
     const struct launch_user user = {.uid = 1000,
                                      .gid = 100,
                                      .group_count = 1,
@@ -41,7 +41,7 @@ static struct launch_plan *build(const char *spec_text, const char *env_text, st
                                      .name = "train",
                                      .home = "/home/train",
                                      .shell = "/bin/sh"};
-    const struct launch_input input = {.desired = &desired,
+    const struct launch_input input = {.desired = desired,
                                        .cluster_id = "0123456789abcdef0123456789abcdef",
                                        .node = "gpu-0007",
                                        .log_dir = "/state/logs/job-4/attempt-131",
@@ -60,6 +60,12 @@ static struct launch_plan *build(const char *spec_text, const char *env_text, st
     }
     (void)launch_spec_free(spec);
     return plan;
+}
+
+static struct launch_plan *build(const char *spec_text, const char *env_text, struct err *err)
+{
+    const struct msg_desired desired = order();
+    return build_for(&desired, spec_text, env_text, err);
 }
 
 static const char *value_of(const struct shim_list *list, const char *key)
@@ -140,6 +146,22 @@ static void test_variants(void **state)
     assert_string_equal(value_of(&plan->launch.ranks[1].env, "SLURM_PROCID"), "25");
     assert_string_equal(value_of(&plan->launch.env, "TORCH_NCCL_ASYNC_ERROR_HANDLING"), "0");
     assert_string_equal(value_of(&plan->launch.env, "NCCL_NVLS_ENABLE"), "0");
+    assert_string_equal(value_of(&plan->launch.env, "OMP_NUM_THREADS"), "1");
+    assert_int_equal(plan->launch.core_bytes, 0);
+    (void)launch_plan_free(plan);
+}
+
+static void test_lone_rank(void **state)
+{
+    struct msg_desired desired = order();
+    struct err err = {0};
+    (void)state;
+    desired.rank_count = 1;
+    struct launch_plan *plan =
+        build_for(&desired, "{\"run\":{\"command\":[\"x\"],\"core\":true}}", NULL, &err);
+    assert_non_null(plan);
+    assert_null(value_of(&plan->launch.env, "OMP_NUM_THREADS"));
+    assert_true(plan->launch.core_bytes == UINT64_MAX);
     (void)launch_plan_free(plan);
 }
 
@@ -211,9 +233,9 @@ static void test_user(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_torchrun), cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_coordinates),
-        cmocka_unit_test(test_user),
+        cmocka_unit_test(test_torchrun),    cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_lone_rank),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_coordinates), cmocka_unit_test(test_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
