@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,28 +92,40 @@ static bool order_copy(const struct mailbox_order *source, struct mailbox_order 
                mailbox_checksum(ret_order, offsetof(struct mailbox_order, checksum));
 }
 
-bool attach_order_read(struct attach *attach)
+bool attach_order_look(const struct attach *attach, struct mailbox_order *ret_order)
 {
-    struct mailbox_order order;
     for (int i = 0; i < ORDER_TRIES; i++) {
-        if (order_copy(&attach->file->order, &order)) {
-            order.order[sizeof(order.order) - 1] = '\0';
-            order.master_address[sizeof(order.master_address) - 1] = '\0';
-            order.restore_directory[sizeof(order.restore_directory) - 1] = '\0';
-            order.checkpoint_directory[sizeof(order.checkpoint_directory) - 1] = '\0';
-            attach->order = order;
+        if (order_copy(&attach->file->order, ret_order)) {
+            ret_order->order[sizeof(ret_order->order) - 1] = '\0';
+            ret_order->master_address[sizeof(ret_order->master_address) - 1] = '\0';
+            ret_order->restore_directory[sizeof(ret_order->restore_directory) - 1] = '\0';
+            ret_order->checkpoint_directory[sizeof(ret_order->checkpoint_directory) - 1] = '\0';
             return true;
         }
     }
     return false;
 }
 
+bool attach_order_read(struct attach *attach)
+{
+    struct mailbox_order order;
+    if (!attach_order_look(attach, &order)) {
+        return false;
+    }
+    attach->order = order;
+    return true;
+}
+
+bool attach_flags_look(const struct attach *attach, struct mailbox_flags *ret_flags)
+{
+    memcpy(ret_flags, &attach->file->flags, sizeof(*ret_flags));
+    return ret_flags->check == mailbox_checksum(ret_flags, offsetof(struct mailbox_flags, check));
+}
+
 void attach_flags_read(struct attach *attach)
 {
     struct mailbox_flags flags;
-    memcpy(&flags, &attach->file->flags, sizeof(flags));
-    uint64_t words = (uint64_t)flags.stop_request << 32 | flags.save_request;
-    if (flags.check == ~words) {
+    if (attach_flags_look(attach, &flags)) {
         attach->save_request = flags.save_request;
         attach->stop_request = flags.stop_request != 0;
     }
@@ -142,6 +155,12 @@ struct attach *attach_wait(struct attach *attach, uint32_t word, uint64_t deadli
     return attach_lock();
 }
 
+void attach_wake(const struct attach *attach)
+{
+    /* The mapping is ours and writable, but the word is the agent's: waiters wake as if by chance. */
+    (void)syscall(SYS_futex, &attach->file->header.wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 /* ---- attaching ---------------------------------------------------------------------------- */
 
 static void drop(struct attach *attach)
@@ -155,6 +174,8 @@ static void drop(struct attach *attach)
     }
     attach->file = NULL;
     attach->fd = -1;
+    attach->generation++;
+    attach->abort = (struct attach_abort){0};
 }
 
 /* fork(): the mutex is taken over it, so that the child's state is whole; the child detaches, since
@@ -277,6 +298,8 @@ static int file_take(struct attach *attach, const char *path)
     attach->step_begin_us = 0;
     attach->step_end_us = attach_now_us();
     attach->compute_us = 0;
+    attach->loss_step = 0;
+    attach->gradient_step = 0;
     attach->save_step = 0;
     attach->commit_number = 0;
     attach->get_count = gets_highest(file);
@@ -321,6 +344,13 @@ void attach_close(void)
     attach->file->status.phase_since_ms = attach_now_us() / 1000;
     attach_status_end(attach);
     attach_ring(attach);
+    const bool watched = attach->abort.running;
+    const pthread_t thread = attach->abort.thread;
+    attach_wake(attach);
     drop(attach);
     attach_unlock(attach);
+    if (watched) {
+        /* It sees that its attachment is over; when it is in the callback, that is waited for. */
+        (void)pthread_join(thread, NULL); /* made joinable, joined only here */
+    }
 }

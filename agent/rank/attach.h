@@ -13,6 +13,15 @@
 
 #include "agent/rank/mailbox.h"
 
+/* The callback of keepstep_on_abort and the thread that calls it; see abort.c. */
+struct attach_abort {
+    void (*callback)(void *argument);
+    void *argument;
+    bool running; /* the thread was made for this attachment */
+    pthread_t thread;
+    uint64_t called_below; /* attempts below it need no call any more */
+};
+
 struct attach {
     pthread_mutex_t mutex;
     atomic_bool active;
@@ -34,6 +43,13 @@ struct attach {
     uint64_t save_begin_us;
     uint64_t commit_number; /* request of the last commit, 0 = none */
     uint64_t get_count;     /* for numbers that name their slot */
+    /* values told ahead of their step's end; step 0 = none */
+    uint64_t loss_step;
+    mailbox_real_bits loss;
+    uint64_t gradient_step;
+    mailbox_real_bits gradient_norm;
+    uint64_t generation; /* grows with each detaching */
+    struct attach_abort abort;
 };
 
 /* Locks and returns the state, or returns NULL, unlocked, when there is no agent. */
@@ -55,11 +71,18 @@ void attach_ring(struct attach *attach);
 
 /* Refreshes attach->order and the flags. false: torn just now, the last good copy stays. */
 bool attach_order_read(struct attach *attach);
+/* The same, but leaves attach->order alone. */
+bool attach_order_look(const struct attach *attach, struct mailbox_order *ret_order);
 void attach_flags_read(struct attach *attach);
+/* The flags as they stand, false: torn just now. */
+bool attach_flags_look(const struct attach *attach, struct mailbox_flags *ret_flags);
 
 /* Waits, unlocked, until the agent woke this process after `word` was read from header.wake, or
  * until deadline_us; returns locked again, or NULL when detached meanwhile. Wakes early at will. */
 uint32_t attach_wake_word(const struct attach *attach);
 struct attach *attach_wait(struct attach *attach, uint32_t word, uint64_t deadline_us);
+
+/* Wakes all waiters of this process: they look again. */
+void attach_wake(const struct attach *attach);
 
 #endif

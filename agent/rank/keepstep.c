@@ -65,6 +65,19 @@ int keepstep_phase(int phase)
     return 0;
 }
 
+/* What was told of this step before it ended. */
+static void values_settle(struct attach *attach, struct mailbox_step *step)
+{
+    if (attach->loss_step == step->step) {
+        step->loss = attach->loss;
+        attach->loss_step = 0;
+    }
+    if (attach->gradient_step == step->step) {
+        step->gradient_norm = attach->gradient_norm;
+        attach->gradient_step = 0;
+    }
+}
+
 static uint32_t us_since(uint64_t then_us, uint64_t now_us)
 {
     uint64_t passed = now_us > then_us ? now_us - then_us : 0;
@@ -89,12 +102,14 @@ static int step_tell(uint64_t ended, uint64_t begun)
     bool ring = phase_set(status, MAILBOX_PHASE_STEP, now_us);
     if (ended != 0) {
         bool told = status->step_begun == ended && attach->step_begin_us != 0;
-        status->ring[count % MAILBOX_STEPS] = (struct mailbox_step){
+        struct mailbox_step *entry = &status->ring[count % MAILBOX_STEPS];
+        *entry = (struct mailbox_step){
             .step = ended,
             .end_us = now_us,
             .total_us = us_since(told ? attach->step_begin_us : attach->step_end_us, now_us),
             .compute_us = attach->compute_us,
         };
+        values_settle(attach, entry);
         status->step_count = count + 1;
         status->step_completed = ended;
         attach->step_end_us = now_us;
@@ -242,11 +257,15 @@ static void attempt_adopt(struct attach *attach)
     attach->commit_number = 0;
     attach->step_begin_us = 0;
     attach->step_end_us = attach_now_us();
+    attach->loss_step = 0;
+    attach->gradient_step = 0;
     attach_status_begin(attach);
     status->attempt = attach->order.attempt;
     status->step_begun = 0;
     status->step_completed = 0;
     status->step_count = 0;
+    status->hash_count = 0;
+    status->communicator_count = 0;
     (void)phase_set(status, MAILBOX_PHASE_INIT, attach->step_end_us);
     attach_status_end(attach);
     attach_ring(attach);

@@ -3,8 +3,8 @@
  * Link with -lkeepstep (`pkg-config --cflags --libs keepstep`). Every call is a harmless no-op that
  * returns 0 (or "nothing") when no agent started the program (no KEEPSTEP_MAILBOX), so the same
  * binary runs anywhere. No call ever blocks training on an agent or a controller that is away,
- * except the two that wait by their nature and take a timeout: keepstep_exchange_get,
- * keepstep_next_attempt. Two lines are enough for a start:
+ * except those that wait by their nature and take a timeout: keepstep_exchange_get,
+ * keepstep_next_attempt, keepstep_checkpoint_result. Two lines are enough for a start:
  *
  *     keepstep_init();                    once, early
  *     keepstep_step(n);                   after each step n = 1, 2, 3 …
@@ -30,6 +30,29 @@
  *     }
  *     keepstep_finish();
  *
+ * ONE ANSWER FOR ALL RANKS. keepstep_should_checkpoint and keepstep_should_stop mean something on
+ * global rank 0 only, and what it is told can change at any moment. Were each rank to ask for
+ * itself, some would save step n and others n + 1, and no checkpoint were of one step. So rank 0
+ * asks once a step, and every rank acts on what rank 0 was told, in the same step. That broadcast()
+ * is, with NCCL (or with any collective that the program has, MPI_Bcast for one):
+ *
+ *     int word = 0, *device;                        device: cudaMalloc(&device, sizeof(int)), once
+ *     if (rank == 0) word = keepstep_should_checkpoint() | keepstep_should_stop() << 1;
+ *     cudaMemcpyAsync(device, &word, sizeof(word), cudaMemcpyHostToDevice, stream);
+ *     ncclBroadcast(device, device, 1, ncclInt, 0, world_communicator, stream);
+ *     cudaMemcpyAsync(&word, device, sizeof(word), cudaMemcpyDeviceToHost, stream);
+ *     cudaStreamSynchronize(stream);                word is now the same on every rank
+ *
+ * and in Python, with keepstep.py:
+ *
+ *     word = torch.zeros(1, dtype=torch.int32, device=device)
+ *     if rank == 0:
+ *         word.fill_(keepstep.should_checkpoint() | keepstep.should_stop() << 1)
+ *     torch.distributed.broadcast(word, src=0)      # in every step, on every rank
+ *     save, stop = bool(word & 1), bool(word & 2)
+ *
+ * Four bytes a step: where there is an all-reduce of the loss, one more element of it will do.
+ *
  * Errors are negative errno values; a program may ignore all of them. Steps are counted from 1.
  * Threads: every function may be called from any thread at any time after keepstep_init returned,
  * but steps begin and end in one order, so one thread should tell them. Not from signal handlers.
@@ -51,11 +74,13 @@ enum {
     KEEPSTEP_PATH_SIZE = 512,
     KEEPSTEP_ADDRESS_SIZE = 64,
     KEEPSTEP_TEXT_SIZE = 192,
-    KEEPSTEP_KEY_SIZE = 64,     /* with the NUL */
-    KEEPSTEP_VALUE_MAX = 4096,  /* bytes of one exchanged value */
-    KEEPSTEP_PUTS_MAX = 16,     /* keys that one rank may put in one attempt */
-    KEEPSTEP_EXIT_RESTART = 75, /* always restarted, free of budget */
-    KEEPSTEP_EXIT_NEVER = 93    /* never restarted */
+    KEEPSTEP_KEY_SIZE = 64,    /* with the NUL */
+    KEEPSTEP_VALUE_MAX = 4096, /* bytes of one exchanged value */
+    KEEPSTEP_PUTS_MAX = 16,    /* keys that one rank may put in one attempt */
+    KEEPSTEP_COMMUNICATORS_MAX = 16,
+    KEEPSTEP_COMMUNICATOR_NAME_SIZE = 16, /* with the NUL */
+    KEEPSTEP_EXIT_RESTART = 75,           /* always restarted, free of budget */
+    KEEPSTEP_EXIT_NEVER = 93              /* never restarted */
 };
 
 /* Reads KEEPSTEP_MAILBOX and attaches. 0: attached, or no agent; keepstep_attached() tells which.
@@ -63,7 +88,8 @@ enum {
  * everything stays a no-op. Phase becomes KEEPSTEP_INIT. */
 KEEPSTEP_EXPORT int keepstep_init(void);
 KEEPSTEP_EXPORT int keepstep_attached(void); /* 1 or 0 */
-/* Says that the program is done (the exit code still decides) and detaches. keepstep_init may be
+/* Says that the program is done (the exit code still decides) and detaches. A callback of
+ * keepstep_on_abort that is under way is waited for; none begins afterwards. keepstep_init may be
  * called again. */
 KEEPSTEP_EXPORT void keepstep_finish(void);
 
@@ -92,6 +118,64 @@ KEEPSTEP_EXPORT int keepstep_step_compute(uint64_t compute_us);
 /* The coordinates that the program computed for itself; a difference to the layout is shown. */
 KEEPSTEP_EXPORT int keepstep_coordinates(uint32_t tensor, uint32_t context, uint32_t pipeline,
                                          uint32_t data);
+
+/* ---- what finds a sick rank (under 200 ns each) -------------------------------------------- */
+
+/* Loss and gradient norm of a step: before its step_end, or up to 31 steps later, once the device
+ * has them. Any number, also one that is none: those are what is looked for. -EINVAL: step 0. */
+KEEPSTEP_EXPORT int keepstep_loss(uint64_t step, double loss);
+KEEPSTEP_EXPORT int keepstep_gradient_norm(uint64_t step, double gradient_norm);
+/* A hash of this rank's parameters after `step`: any function of their bits, the same one on every
+ * rank, taken when the ranks of a data parallel group must hold the same ones (after the update or
+ * the all-gather, before the next forward). One that differs from its group's is silent corruption.
+ * The last 8 are kept. -EINVAL: step 0. */
+KEEPSTEP_EXPORT int keepstep_parameter_hash(uint64_t step, uint64_t hash);
+
+/* Which ranks a communicator joins: those that differ from this one in that coordinate alone. */
+enum keepstep_axis {
+    KEEPSTEP_AXIS_OTHER, /* those that give it the same name */
+    KEEPSTEP_AXIS_WORLD, /* all */
+    KEEPSTEP_AXIS_TENSOR,
+    KEEPSTEP_AXIS_CONTEXT,
+    KEEPSTEP_AXIS_PIPELINE,
+    KEEPSTEP_AXIS_DATA
+};
+enum keepstep_operation {
+    KEEPSTEP_OPERATION_NONE, /* nothing is enqueued */
+    KEEPSTEP_OPERATION_OTHER,
+    KEEPSTEP_ALL_REDUCE,
+    KEEPSTEP_ALL_GATHER,
+    KEEPSTEP_REDUCE_SCATTER,
+    KEEPSTEP_BROADCAST,
+    KEEPSTEP_REDUCE,
+    KEEPSTEP_ALL_TO_ALL,
+    KEEPSTEP_SEND,
+    KEEPSTEP_RECEIVE,
+    KEEPSTEP_BARRIER
+};
+/* Makes a communicator known; call it once it is made. name: 1..15 printable characters. Returns
+ * its number for keepstep_collective (0 without an agent), the same for the same name; -ENOSPC:
+ * over KEEPSTEP_COMMUNICATORS_MAX; -EINVAL. A new attempt begins with none. */
+KEEPSTEP_EXPORT int keepstep_communicator(const char *name, int axis);
+/* How far it has come: operations enqueued and operations completed since it was made, what the
+ * oldest one is that is not complete (enum keepstep_operation), and of a send or receive the peer's
+ * rank in the communicator, else -1. Level state: only the newest call counts, so a program may
+ * call it as often, and from whichever thread, as is easy. When a job stands still, this names the
+ * rank that the others wait for. -EINVAL: no such communicator, or impossible numbers. */
+KEEPSTEP_EXPORT int keepstep_collective(int communicator, uint64_t enqueued, uint64_t completed,
+                                        int operation, int32_t peer);
+
+/* ---- ending what hangs ------------------------------------------------------------------ */
+
+/* `callback(argument)` is called, once in an attempt, by a thread of the library as soon as this
+ * attempt is over: a newer one is ordered, or another rank has failed and this one may be stuck in
+ * a collective that will never end. Made for ncclCommAbort: the collective then fails, and the
+ * program either ends or goes on with keepstep_next_attempt. It may call all of this library but
+ * keepstep_finish and keepstep_on_abort; signals are blocked in it. Called already for the present
+ * attempt: nothing more happens in it. NULL: no callback any more (one that is under way goes on).
+ * Stays over attempts. -EAGAIN: no thread could be made. */
+typedef void (*keepstep_abort_function)(void *argument);
+KEEPSTEP_EXPORT int keepstep_on_abort(keepstep_abort_function callback, void *argument);
 
 /* ---- requests, meaningful on global rank 0 only (0 on all others): pass the answer on in a
  * collective of the same step ------------------------------------------------------------- */

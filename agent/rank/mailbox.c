@@ -28,6 +28,14 @@ uint64_t mailbox_checksum(const void *data, size_t size)
     return hash;
 }
 
+mailbox_real_bits mailbox_real(double value)
+{
+    float narrow = (float)value; /* what is too large becomes infinite, and is shown as that */
+    mailbox_real_bits bits = 0;
+    memcpy(&bits, &narrow, sizeof(bits));
+    return bits == 0 ? UINT32_C(1) << 31 : bits;
+}
+
 /* ---- bytes ------------------------------------------------------------------------------ */
 
 static int area_read(int fd, size_t offset, void *target, size_t size)
@@ -264,6 +272,41 @@ static void steps_take(const struct mailbox_status *status, struct mailbox_view 
     view->compute_ms = median_ms(view->steps, view->steps_held, true);
 }
 
+static void hashes_take(const struct mailbox_status *status, struct mailbox_view *view)
+{
+    uint64_t held = status->hash_count < MAILBOX_HASHES ? status->hash_count : MAILBOX_HASHES;
+    view->hashes_held = 0;
+    for (uint64_t i = 0; i < held; i++) {
+        const struct mailbox_hash *hash =
+            &status->hashes[(status->hash_count - held + i) % MAILBOX_HASHES];
+        if (hash->step > 0 && hash->step <= MAILBOX_STEP_MAX) {
+            view->hashes[view->hashes_held++] = *hash;
+        }
+    }
+}
+
+static bool communicator_is_clean(const struct mailbox_communicator *communicator)
+{
+    return text_is_clean(communicator->name, sizeof(communicator->name)) &&
+           communicator->name[0] != '\0' && communicator->axis < MAILBOX_AXIS_COUNT &&
+           communicator->operation < MAILBOX_OPERATION_COUNT && communicator->peer >= -1 &&
+           communicator->completed <= communicator->enqueued &&
+           communicator->enqueued <= MAILBOX_STEP_MAX;
+}
+
+/* Those that make no sense are left out: the rest of what the rank says still counts. */
+static void communicators_take(const struct mailbox_status *status, struct mailbox_view *view)
+{
+    uint32_t told = status->communicator_count;
+    told = told < MAILBOX_COMMUNICATORS ? told : MAILBOX_COMMUNICATORS;
+    view->communicator_count = 0;
+    for (uint32_t i = 0; i < told; i++) {
+        if (communicator_is_clean(&status->communicators[i])) {
+            view->communicators[view->communicator_count++] = status->communicators[i];
+        }
+    }
+}
+
 int mailbox_read(int fd, uint64_t now_ms, struct mailbox_view *view)
 {
     struct mailbox_status status;
@@ -276,7 +319,8 @@ int mailbox_read(int fd, uint64_t now_ms, struct mailbox_view *view)
         return 0;
     }
     if (status.phase >= MAILBOX_PHASE_COUNT || status.step_completed > MAILBOX_STEP_MAX ||
-        status.step_begun > MAILBOX_STEP_MAX || status.step_count > MAILBOX_STEP_MAX) {
+        status.step_begun > MAILBOX_STEP_MAX || status.step_count > MAILBOX_STEP_MAX ||
+        status.hash_count > MAILBOX_STEP_MAX) {
         return -EBADMSG;
     }
     uint64_t changed =
@@ -298,6 +342,8 @@ int mailbox_read(int fd, uint64_t now_ms, struct mailbox_view *view)
     view->request_count = status.request_count;
     view->exchange_count = status.exchange_count;
     steps_take(&status, view);
+    hashes_take(&status, view);
+    communicators_take(&status, view);
     return 0;
 }
 
@@ -444,15 +490,37 @@ int mailbox_value_write(int fd, uint64_t number, int32_t result, const void *val
                         sizeof(answer), number);
 }
 
+static int flags_read(int fd, struct mailbox_flags *ret_flags)
+{
+    int result = area_read(fd, offsetof(struct mailbox_file, flags), ret_flags, sizeof(*ret_flags));
+    uint64_t check = mailbox_checksum(ret_flags, offsetof(struct mailbox_flags, check));
+    if (result == 0 && ret_flags->check != check) {
+        memset(ret_flags, 0, sizeof(*ret_flags));
+    }
+    return result;
+}
+
+static int flags_put(int fd, struct mailbox_flags *flags)
+{
+    flags->check = mailbox_checksum(flags, offsetof(struct mailbox_flags, check));
+    return area_write(fd, offsetof(struct mailbox_file, flags), flags, sizeof(*flags));
+}
+
 int mailbox_flags_write(int fd, uint32_t save_request, bool stop_request)
 {
-    uint64_t words = (uint64_t)(stop_request ? 1 : 0) << 32 | save_request;
-    struct mailbox_flags flags = {
-        .save_request = save_request,
-        .stop_request = stop_request ? 1 : 0,
-        .check = ~words,
-    };
-    return area_write(fd, offsetof(struct mailbox_file, flags), &flags, sizeof(flags));
+    struct mailbox_flags flags = {0};
+    int result = flags_read(fd, &flags);
+    flags.save_request = save_request;
+    flags.stop_request = stop_request ? 1 : 0;
+    return result != 0 ? result : flags_put(fd, &flags);
+}
+
+int mailbox_abort_write(int fd, uint32_t abort_below)
+{
+    struct mailbox_flags flags = {0};
+    int result = flags_read(fd, &flags);
+    flags.abort_below = abort_below;
+    return result != 0 ? result : flags_put(fd, &flags);
 }
 
 int mailbox_order_write(int fd, const struct mailbox_order *order)

@@ -10,10 +10,11 @@
  *
  *   header    agent, once        magic, version, size, who this is
  *   order     agent              attempt, coordinates, rendezvous, restore; sequence lock
- *   flags     agent              save and stop requests, self-checking words
+ *   flags     agent              save and stop requests, order to abort: self-checking words
  *   answers   agent              one per request slot, checksummed, number written last
  *   values    agent              one per get slot, checksummed, number written last
- *   status    rank               words and step ring under a sequence lock; doorbell
+ *   status    rank               words, rings of steps and parameter hashes, communicators: all
+ *                                under one sequence lock; doorbell
  *   requests  rank               ring of REQUESTS slots: checkpoint begin / shard / commit
  *   puts      rank               table: keys it gives to the other ranks of its attempt
  *   gets      rank               table: keys it asks for
@@ -32,7 +33,10 @@
  *
  *   step_begin, step_end, phase    status -> mailbox_read() -> rank_report.{phase, step, step_ms,
  *                                  compute_ms, phase_age_ms}. enum mailbox_phase = enum rank_phase
- *   coordinates                    status.coordinates -> compare with order: `layout-mismatch`
+ *   coordinates, step_compute,     status -> mailbox_read() -> msg_rank_detail, at most once a
+ *   loss, gradient_norm,           second and only when something changed. The controller compares
+ *   communicator, collective,      the coordinates with its layout: `layout-mismatch`
+ *   parameter_hash
  *   checkpoint_begin (rank 0)      request BEGIN  -> msg_checkpoint BEGIN {step, shard_count}
  *   checkpoint_shard               request SHARD  -> msg_checkpoint SHARD {step, bytes, hash,
  *                                  stall_ms, directory: the shard's path}
@@ -45,6 +49,8 @@
  *   should_checkpoint, should_stop msg_desired.{save_request, stop_request} of rank 0's node ->
  *                                  mailbox_flags_write(). status.save_served is the save_request
  *                                  that the last checkpoint_begin answered
+ *   on_abort                       msg_desired STOP {abort}, or any order for a newer attempt ->
+ *                                  mailbox_abort_write() for every rank, mailbox_wake()
  *   exchange_put                   put -> msg_exchange PUT; again in every new session
  *   exchange_get                   get -> msg_exchange GET (or answered by the agent from another
  *                                  local rank's put); msg_exchange VALUE -> mailbox_value_write()
@@ -64,8 +70,11 @@
 #include <stdint.h>
 
 enum {
-    MAILBOX_VERSION = 1,
+    MAILBOX_VERSION = 2,
     MAILBOX_STEPS = 32,
+    MAILBOX_COMMUNICATORS = 16,          /* COMMUNICATORS_MAX */
+    MAILBOX_COMMUNICATOR_NAME_SIZE = 16, /* COMMUNICATOR_NAME_SIZE */
+    MAILBOX_HASHES = 8,                  /* HASHES_MAX */
     MAILBOX_REQUESTS = 64,
     MAILBOX_PUTS = 16,
     MAILBOX_GETS = 16,
@@ -96,6 +105,30 @@ enum mailbox_phase { /* the numbers of enum rank_phase */
                      MAILBOX_PHASE_IDLE,
 };
 enum { MAILBOX_PHASE_COUNT = 6 };
+
+enum mailbox_axis { /* the numbers of enum communicator_axis */
+                    MAILBOX_AXIS_OTHER,
+                    MAILBOX_AXIS_WORLD,
+                    MAILBOX_AXIS_TENSOR,
+                    MAILBOX_AXIS_CONTEXT,
+                    MAILBOX_AXIS_PIPELINE,
+                    MAILBOX_AXIS_DATA,
+};
+enum { MAILBOX_AXIS_COUNT = 6 };
+enum mailbox_operation { /* the numbers of enum collective_operation */
+                         MAILBOX_OPERATION_NONE,
+                         MAILBOX_OPERATION_OTHER,
+                         MAILBOX_OPERATION_ALL_REDUCE,
+                         MAILBOX_OPERATION_ALL_GATHER,
+                         MAILBOX_OPERATION_REDUCE_SCATTER,
+                         MAILBOX_OPERATION_BROADCAST,
+                         MAILBOX_OPERATION_REDUCE,
+                         MAILBOX_OPERATION_ALL_TO_ALL,
+                         MAILBOX_OPERATION_SEND,
+                         MAILBOX_OPERATION_RECEIVE,
+                         MAILBOX_OPERATION_BARRIER,
+};
+enum { MAILBOX_OPERATION_COUNT = 11 };
 
 /* ---- the file --------------------------------------------------------------------------- */
 
@@ -132,18 +165,44 @@ struct mailbox_order {
     uint64_t checksum;
 };
 
-/* One pwrite; `check` = ~(stop_request << 32 | save_request) or the words are not believed. */
+/* One pwrite; `check` is the checksum of the words before it, or they are not believed. */
 struct mailbox_flags {
     uint32_t save_request;
     uint32_t stop_request; /* 0 or 1 */
+    uint32_t abort_below;  /* attempts below it are over: communicators may be aborted; 0 = none */
+    uint32_t reserved;
     uint64_t check;
 };
+
+/* A number of the program, as the bits of an IEEE 754 float: so it passes through programs that
+ * count in integers only, and positive ones compare as their bits do. 0 = the program did not say;
+ * a zero that it said is -0.0. mailbox_real() makes it. */
+typedef uint32_t mailbox_real_bits;
 
 struct mailbox_step {
     uint64_t step;
     uint64_t end_us; /* CLOCK_MONOTONIC */
     uint32_t total_us;
     uint32_t compute_us; /* 0 = the program did not say */
+    mailbox_real_bits loss;
+    mailbox_real_bits gradient_norm;
+};
+
+/* How far a communicator has come, in operations since it was made. */
+struct mailbox_communicator {
+    char name[MAILBOX_COMMUNICATOR_NAME_SIZE];
+    uint64_t enqueued;
+    uint64_t completed; /* <= enqueued */
+    uint32_t axis;      /* enum mailbox_axis */
+    uint32_t operation; /* enum mailbox_operation: of the oldest one that is not complete */
+    int32_t peer;       /* of a send or receive: rank in the communicator; else -1 */
+    uint32_t reserved;
+};
+
+/* A hash of this rank's parameters after `step`. */
+struct mailbox_hash {
+    uint64_t step; /* 0 = none */
+    uint64_t hash;
 };
 
 struct mailbox_status {
@@ -163,7 +222,12 @@ struct mailbox_status {
     uint32_t has_coordinates;
     struct mailbox_coordinates coordinates; /* as the program computed them */
     uint32_t finished;                      /* keepstep_finish was called */
+    uint32_t communicator_count;
+    uint32_t reserved;
+    uint64_t hash_count; /* told so far: the newest is hashes[(hash_count - 1) % HASHES] */
     struct mailbox_step ring[MAILBOX_STEPS];
+    struct mailbox_hash hashes[MAILBOX_HASHES];
+    struct mailbox_communicator communicators[MAILBOX_COMMUNICATORS];
 };
 
 enum mailbox_request_kind { MAILBOX_BEGIN = 1, MAILBOX_SHARD = 2, MAILBOX_COMMIT = 3 };
@@ -262,6 +326,10 @@ struct mailbox_view {
     uint32_t steps_held; /* entries of `steps`, oldest first */
     struct mailbox_step steps[MAILBOX_STEPS];
     struct mailbox_coordinates coordinates;
+    uint32_t hashes_held; /* entries of `hashes`, oldest first */
+    struct mailbox_hash hashes[MAILBOX_HASHES];
+    uint32_t communicator_count; /* each: a clean name, axis and operation known, counts in order */
+    struct mailbox_communicator communicators[MAILBOX_COMMUNICATORS];
     uint64_t dropped; /* requests that were overwritten before they were answered */
     /* As claimed. Each is raised after the slot is whole: where it did not move, nothing is new. */
     uint64_t request_count;
@@ -284,7 +352,10 @@ int mailbox_next_get(int fd, uint32_t *cursor, struct mailbox_get *ret_get);
 int mailbox_answer_write(int fd, uint64_t number, int32_t result, const char *text);
 /* For the open get that has this number; -ENOENT: none (any more). size <= MAILBOX_VALUE_MAX. */
 int mailbox_value_write(int fd, uint64_t number, int32_t result, const void *value, uint32_t size);
+/* Each keeps the words of the other, also after a restart of the agent: they are read back, and a
+ * rank that scribbled over them only finds itself asked for nothing. */
 int mailbox_flags_write(int fd, uint32_t save_request, bool stop_request);
+int mailbox_abort_write(int fd, uint32_t abort_below);
 int mailbox_order_write(int fd, const struct mailbox_order *order);
 
 /* The futex's name: one read-only page, only ever handed to the kernel. *ret_map is the caller's:
@@ -295,5 +366,6 @@ int mailbox_wake(int fd, void *map);
 
 /* Both sides. */
 uint64_t mailbox_checksum(const void *data, size_t size); /* FNV-1a 64 */
+mailbox_real_bits mailbox_real(double value);
 
 #endif
