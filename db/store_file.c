@@ -3,6 +3,7 @@
  * A store is for one process. Its lock is flock on the file itself: it needs no second file, it
  * goes with the process however that ends, and it does not meet SQLite's own locks, so that
  * `sqlite3 keepstep.db` works beside a running controller. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -12,7 +13,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -112,7 +112,45 @@ static int check_folder(const char *path, const struct store_options *options, s
 
 /* ---- the lock ------------------------------------------------------------------------------ */
 
-/* The process that holds a flock on the file, 0 when /proc does not say. */
+/* Whether this descriptor of a process holds a flock for writing. */
+static bool descriptor_locks(long process, const char *descriptor)
+{
+    char path[96];
+    (void)text_format(path, sizeof(path), "/proc/%ld/fdinfo/%s", process, descriptor);
+    FILE *info = fopen(path, "re");
+    bool found = false;
+    char line[LOCKS_LINE_SIZE];
+    while (!found && info != NULL && fgets(line, sizeof(line), info) != NULL) {
+        found = strncmp(line, "lock:", 5) == 0 && strstr(line, " FLOCK ") != NULL &&
+                strstr(line, " WRITE ") != NULL;
+    }
+    if (info != NULL) {
+        (void)fclose(info); /* read only */
+    }
+    return found;
+}
+
+static bool process_locks(long process, const struct stat *file)
+{
+    char path[64];
+    (void)text_format(path, sizeof(path), "/proc/%ld/fd", process);
+    DIR *folder = opendir(path);
+    bool found = false;
+    const struct dirent *entry = NULL;
+    while (!found && folder != NULL && (entry = readdir(folder)) != NULL) {
+        struct stat status;
+        found = fstatat(dirfd(folder), entry->d_name, &status, 0) == 0 &&
+                status.st_dev == file->st_dev && status.st_ino == file->st_ino &&
+                descriptor_locks(process, entry->d_name);
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    return found;
+}
+
+/* The process that holds a flock on the file, 0 when /proc does not say. /proc/locks alone does not
+ * tell: the device that it names is not the one that stat() names on an overlay. */
 static long lock_holder(int fd)
 {
     struct stat status;
@@ -120,16 +158,12 @@ static long lock_holder(int fd)
     if (locks == NULL) {
         return 0;
     }
-    char wanted[64];
-    (void)text_format(wanted, sizeof(wanted), "%02x:%02x:%llu", major(status.st_dev),
-                      minor(status.st_dev), (unsigned long long)status.st_ino);
     long holder = 0;
     char line[LOCKS_LINE_SIZE];
     while (holder == 0 && fgets(line, sizeof(line), locks) != NULL) {
         long process = 0;
-        char file[64] = "";
-        if (sscanf(line, "%*s FLOCK ADVISORY WRITE %ld %63s", &process, file) == 2 &&
-            text_equal(file, wanted)) {
+        if (sscanf(line, "%*s FLOCK ADVISORY WRITE %ld", &process) == 1 &&
+            process_locks(process, &status)) {
             holder = process;
         }
     }

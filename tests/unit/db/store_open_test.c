@@ -5,8 +5,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -296,6 +298,69 @@ static void the_second_controller(void **state)
     close_store(store);
 }
 
+/* An overlay at `path`/merged of two file systems, seen by this process alone. */
+static bool mount_overlay(const char *path)
+{
+    static const char *const folders[] = {"lower", "merged", "top", "top/upper", "top/work"};
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+        return false;
+    }
+    char place[HELP_PATH_SIZE * 2];
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+        (void)text_format(place, sizeof(place), "%s/%s", path, folders[i]);
+        if (mkdir(place, 0700) != 0 ||
+            (text_equal(folders[i], "top") && mount("tmpfs", place, "tmpfs", 0, NULL) != 0)) {
+            return false;
+        }
+    }
+    char options[HELP_PATH_SIZE * 4];
+    (void)text_format(options, sizeof(options),
+                      "lowerdir=%s/lower,upperdir=%s/top/upper,workdir=%s/top/work", path, path,
+                      path);
+    (void)text_format(place, sizeof(place), "%s/merged", path);
+    return mount("overlay", place, "overlay", 0, options) == 0;
+}
+
+enum { CANNOT = 2 };
+
+static int second_on_overlay(const struct folder *folder)
+{
+    if (!mount_overlay(folder->path)) {
+        return CANNOT;
+    }
+    char database[HELP_PATH_SIZE * 2];
+    (void)text_format(database, sizeof(database), "%s/merged/keepstep.db", folder->path);
+    struct store *first = NULL;
+    struct store *second = NULL;
+    struct err err = {0};
+    char who[64];
+    (void)text_format(who, sizeof(who), "(process %d)", getpid());
+    if (store_open(database, STORE_CREATE, NULL, &first, &err) != 0) {
+        return 1;
+    }
+    bool told = store_open(database, STORE_CREATE, NULL, &second, &err) == -EBUSY &&
+                strstr(err.text, who) != NULL;
+    (void)store_close(first, HELP_WAIT_MS, NULL); /* the process ends anyway */
+    return told ? 0 : 1;
+}
+
+/* The device of a file on an overlay has two names: the holder of the lock is told all the same. */
+static void the_second_controller_on_an_overlay(void **state)
+{
+    const struct folder *folder = *state;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(second_on_overlay(folder));
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT) {
+        print_message("skipped: no overlay can be mounted here\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
 static void the_lock_goes_with_its_process(void **state)
 {
     const struct folder *folder = *state;
@@ -429,6 +494,7 @@ int main(void)
         IN_A_FOLDER(a_tail_removed_by_hand),
         IN_A_FOLDER(no_tables_of_ours),
         IN_A_FOLDER(the_second_controller),
+        IN_A_FOLDER(the_second_controller_on_an_overlay),
         IN_A_FOLDER(the_lock_goes_with_its_process),
         IN_A_FOLDER(network_file_systems),
         IN_A_FOLDER(what_may_not_be_written),
