@@ -21,8 +21,9 @@
  *
  * `emptied` is always a proof: the shim's last record, or a cgroup's populated 0. Ranks of a shim
  * that died without one are found by their cookie and killed, but only by a stop or before a launch
- * of the same job; that nothing is found proves nothing, and such an attempt becomes `unclean`. When
- * one of them ends by itself it is reported at once, with signal 0: nobody was there to be told. */
+ * of the same job; that nothing is found proves nothing, and such an attempt becomes `unclean`. It
+ * stays so until a person vouches for the node, which shows as an order to forget it. When one of
+ * them ends by itself it is reported at once, with signal 0: nobody was there to be told. */
 #include <string.h>
 
 #include "agent/core/agent_state.h"
@@ -554,8 +555,11 @@ void agent_on_orphans(struct agent_core *core, const struct agent_event *event)
     }
     a->sweeping = false;
     a->again_ms = core->now_ms + AGENT_SWEEP_AGAIN_MS;
+    const bool waived = a->forget && a->state == AGENT_ATTEMPT_UNCLEAN;
     if (event->count == 0 && event->ok) {
         become_empty(core, a, "nothing of it is left");
+    } else if (event->count == 0 && waived) {
+        become_empty(core, a, "nothing of it is found, and the controller waits for no proof");
     } else if (event->count == 0) {
         (void)text_copy(a->text, sizeof(a->text),
                         "no process of it is found, but without a cgroup that is no proof");

@@ -69,9 +69,9 @@ static void fill_stop(const struct core *core, const struct node *node, const st
         }
         u->attempt = job->d.attempt - 1;
     }
-    /* An end that is still to be proven must be kept until it is. */
+    /* An end that is still to be proven must be kept until it is, or until a person vouches. */
     const struct mark *unproven = mark_find(core, node->d.node, MARK_RECOVERY, "unproven");
-    bool proven = unproven == NULL || unproven->d.job != job->d.job;
+    bool proven = unproven == NULL || unproven->d.job != job->d.job || unproven->d.waived;
     u->forget = proven && (core_job_over(job) || !holds);
 }
 

@@ -174,6 +174,9 @@ struct mark_order {
     uint32_t attempt;
 };
 void mark_set(struct core *core, struct node *node, const struct mark_order *order);
+/* A person vouches for a node that cannot prove itself empty (recovery/unproven). Its agent may now
+ * take for gone what it does not find; the mark goes when it has looked and found nothing. */
+void mark_waive(struct core *core, struct node *node, const char *actor, const char *reason);
 void mark_clear(struct core *core, struct node *node, uint8_t owner, const char *code,
                 const char *actor, const char *text);
 void node_lose(struct core *core, struct node *node, uint8_t how);

@@ -21,9 +21,13 @@ enum {
     XID_USER_PAGE = 31,
     XID_STOPPED = 43, /* these two only tell that a channel was torn down: never roots */
     XID_PREEMPTED = 45,
-    MANY_RANKS = 64,      /* so many equal ends are a majority of any job */
-    POISON_NODES = 3,     /* the same failure on so many nodes: it is the job */
-    SAME_MOMENT_MS = 500, /* ends so close together have no order: see first_end() */
+    SIGNAL_ABORT = 6,
+    MANY_RANKS = 64,  /* so many equal ends are a majority of any job */
+    POISON_NODES = 3, /* the same failure on so many nodes: it is the job */
+    /* Ends so close together have no order: see first_end(). A process that crashes closes its
+     * connections, then its devices, and only then is it seen to have ended; a GPU's driver takes
+     * seconds over that. */
+    SAME_MOMENT_MS = 5000,
     SEVERITY_ATTEMPT = 2,
     SEVERITY_NODE = 3,
 };
@@ -203,11 +207,12 @@ static const struct fact *first_of(const struct evidence *evidence, fact_test *t
 /* The end that began it. A process that crashes is seen to have ended after its connections were
  * closed, so peers that give up over it can be a moment ahead of it; they do so with one code.
  * Within that moment the end that is unlike the most is therefore the first, and with no such code
- * one by a signal. */
+ * one by a signal; but for the one that watchdogs raise when a peer is gone. */
 static bool is_odd(const struct evidence *evidence, const struct fact *fact)
 {
+    bool crashed = fact->code < 0 && fact->code != -SIGNAL_ABORT;
     return is_end(evidence, fact) &&
-           (evidence->common_ends > 1 ? fact->code != evidence->common_code : fact->code < 0);
+           (evidence->common_ends > 1 ? fact->code != evidence->common_code : crashed);
 }
 
 static const struct fact *first_end(const struct evidence *evidence)

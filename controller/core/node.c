@@ -121,6 +121,28 @@ void mark_set(struct core *core, struct node *node, const struct mark_order *ord
     node_settle(core, node);
 }
 
+void mark_waive(struct core *core, struct node *node, const char *actor, const char *reason)
+{
+    const struct mark *old = mark_find(core, node->d.node, MARK_RECOVERY, "unproven");
+    if (old == NULL || old->d.waived) {
+        return;
+    }
+    struct record *record = record_begin(core, RECORD_mark_set_kind);
+    struct record_mark_set *to = &record->u.mark_set;
+    const struct record_image_mark *from = &old->d;
+    RECORD_mark_set(RECORD_COPY, unused) to->waived = true;
+    text_copy(to->actor, sizeof to->actor, actor);
+    text_format(to->text, sizeof to->text,
+                "vouched for by %s%s%s: goes when its agent finds nothing", actor,
+                reason[0] != '\0' ? ", " : "", reason);
+    record->node = node->d.node;
+    record->job = node->d.job;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "MarkWaived", SEVERITY_WARN, "recovery/unproven: %s", to->text);
+    core_emit(core, record);
+    desired_send_node(core, node);
+}
+
 void mark_clear(struct core *core, struct node *node, uint8_t owner, const char *code,
                 const char *actor, const char *text)
 {
@@ -144,15 +166,33 @@ void mark_clear(struct core *core, struct node *node, uint8_t owner, const char 
 
 /* ---- life follows facts --------------------------------------------------------------------- */
 
+/* Nothing of these attempts is reported any more, whether it was told to end or not. */
+static bool unheard_of(const struct node *node, uint32_t job, uint32_t attempt)
+{
+    for (uint32_t i = 0; i < node->report_count; i++) {
+        const struct attempt_report *report = &node->reports[i];
+        if (report->job == job && report->attempt <= attempt && !report->empty) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool proven_empty(struct core *core, struct node *node)
 {
     const struct mark *mark = mark_find(core, node->d.node, MARK_RECOVERY, "unproven");
     if (mark == NULL) {
         return true;
     }
-    return node->link == LINK_UP && node->reported &&
-           (mark->d.job == 0 ? report_empty(node)
-                             : report_gone(node, mark->d.job, mark->d.attempt));
+    if (node->link != LINK_UP || !node->reported) {
+        return false;
+    }
+    if (mark->d.job == 0) {
+        return report_empty(node);
+    }
+    /* After a waiver the agent may find nothing and forget the attempt between two beats. */
+    return report_gone(node, mark->d.job, mark->d.attempt) ||
+           (mark->d.waived && unheard_of(node, mark->d.job, mark->d.attempt));
 }
 
 /* checking -> ready or probation; everything that a node must show before it may be used. */

@@ -141,6 +141,7 @@ enum {
     X(S, U32, incident, 1)                                                                         \
     X(S, U32, job, 1) /* recovery/unproven: whose ranks are not proven gone */                     \
     X(S, U32, attempt, 1)                                                                          \
+    X(S, BOOL, waived, 1) /* … and a person vouches that nothing runs: see mark_waive() */       \
     X(S, TEXT, text, TEXT_SIZE)
 #define RECORD_mark_cleared(X, S)                                                                  \
     X(S, U32, node, 1)                                                                             \

@@ -288,6 +288,7 @@ class Bench:
         self.forgive()
 
         def settled():
+            self.cluster.vouch()
             job = self.job()
             if job.get("state") in ("held", "failed"):
                 raise Timeout(f"the job is {job['state']}: {job.get('reason')}")

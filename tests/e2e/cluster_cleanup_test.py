@@ -3,12 +3,11 @@
 each rank's first act is to look for it (cluster_witness.py)."""
 
 import sys
-import time
 
-from cluster_lib import (QUICK, Cluster, all_usable, check, children_said, events, is_alive,
-                         once_each, pathlib, process_state, processes_of, run_in_cluster, same, send, signal,
-                         start_lines, starts, starts_path, stub, tiny, wait_closed, wait_over,
-                         wait_step, weights)
+from cluster_lib import (QUICK, Cluster, all_usable, check, children_said, is_alive, nothing_left,
+                         once_each, pathlib, process_state, processes_of, run_in_cluster, same,
+                         send, signal, starts_path, stub, tiny, wait_closed, wait_over, wait_step,
+                         weights)
 
 
 def note_children(cluster, name, count):
@@ -20,13 +19,6 @@ def note_children(cluster, name, count):
     for _, pid in found:
         check(is_alive(pid), f"child {pid} is alive before the failure")
     return [pid for _, pid in found]
-
-
-def nothing_left(cluster, name, attempts, ranks=4):
-    lines = start_lines(cluster, name)
-    same(starts(cluster, name), once_each(attempts, ranks), "processes started")
-    same([line["left"] for line in lines], [[]] * len(lines), "alive when a rank was started")
-    return lines
 
 
 def deaf_to_term(cluster):
@@ -82,82 +74,7 @@ def spent_budget(cluster):
     nothing_left(cluster, "spent", range(job["attempt"] + 1))
 
 
-def orphan(cluster, victim, meanwhile=lambda ranks: None):
-    """Kills agent and shim of a node and starts the agent again; the pids of the ranks."""
-    ranks = list(cluster.rank_pids(victim).values())
-    cluster.agents[victim].kill()
-    cluster.agents[victim].wait()
-    shims = [pid for pid in cluster.node_pids(victim) if pid not in ranks]
-    check(shims, "the node has a shim")
-    send(shims, signal.SIGKILL)
-    cluster.until(lambda: not any(is_alive(pid) for pid in shims), 5, "the shim is dead")
-    meanwhile(ranks)
-    cluster.start_agent(victim)
-    return ranks
-
-
-def orphans(cluster):
-    """D3: agent and shim are killed; the orphaned ranks are swept before anything is launched"""
-    all_usable(cluster)
-    cluster.submit(stub(cluster, "orphans", "--steps=90", "--step-ms=40", "--save-every=5",
-                        "--inject=ignore-term", witness=True))
-    wait_step(cluster, "orphans", 6)
-    other, victim = cluster.slot_nodes("orphans")
-    ranks = orphan(cluster, victim)
-    step = cluster.job("orphans")["step"]
-    wait_step(cluster, "orphans", step + 10)
-    check(all(is_alive(pid) for pid in ranks), "ranks whose parent is dead train on")
-    send(list(cluster.rank_pids(other).values())[:1], signal.SIGKILL)
-    wait_closed(cluster, "orphans")
-    same([pid for pid in ranks if is_alive(pid)], [], "orphans that are left")
-    same(wait_over(cluster, "orphans")["state"], "succeeded", "the job")
-    nothing_left(cluster, "orphans", (0, 1))
-
-
-def first_cause(cluster, name):
-    """With what the last recovery of a job began; that a node failed before may become its verdict."""
-    return [message.split("cause ")[1].split(",")[0] for *_, event, message in events(cluster)
-            if event == "RecoveryStarted" and message.startswith(f"{name}: ")][-1]
-
-
-def orphans_end(cluster):
-    """D3: an orphaned rank that ends by itself is noticed at once, although nobody knows its code"""
-    all_usable(cluster)
-    cluster.submit(stub(cluster, "alone", "--steps=90", "--step-ms=40", "--save-every=5",
-                        witness=True))
-    wait_step(cluster, "alone", 6)
-    victim = cluster.slot_nodes("alone")[1]
-    ranks = orphan(cluster, victim)
-    wait_step(cluster, "alone", cluster.job("alone")["step"] + 10)
-    check(all(is_alive(pid) for pid in ranks), "ranks whose parent is dead train on")
-    begin = time.monotonic()
-    send(ranks[:1], signal.SIGKILL)
-    cluster.until(lambda: cluster.job("alone")["state"] != "running", 10, "the end is noticed")
-    took = time.monotonic() - begin
-    check(took < 3, f"noticed after {took:.1f} s, and not by the hang clock")
-    wait_closed(cluster, "alone")
-    same(first_cause(cluster, "alone"), "rank", "what was seen first")
-    check("how is not known" in str(events(cluster)), "nobody claims to know how it ended")
-    same(wait_over(cluster, "alone")["state"], "succeeded", "the job")
-    nothing_left(cluster, "alone", (0, 1))
-
-
-def orphans_ended(cluster):
-    """D3: so is one that ended while its agent was away, too"""
-    all_usable(cluster)
-    cluster.submit(stub(cluster, "away", "--steps=90", "--step-ms=40", "--save-every=5",
-                        witness=True))
-    wait_step(cluster, "away", 6)
-    victim = cluster.slot_nodes("away")[1]
-    orphan(cluster, victim, meanwhile=lambda ranks: send(ranks[:1], signal.SIGKILL))
-    wait_closed(cluster, "away")
-    same(first_cause(cluster, "away"), "rank", "what was seen first")
-    same(wait_over(cluster, "away")["state"], "succeeded", "the job")
-    nothing_left(cluster, "away", (0, 1))
-
-
 if __name__ == "__main__":
     with Cluster(4, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([deaf_to_term, own_session, held_port, spent_budget, orphans,
-                                 orphans_end, orphans_ended], the_cluster))
+        sys.exit(run_in_cluster([deaf_to_term, own_session, held_port, spent_budget], the_cluster))

@@ -56,7 +56,9 @@ def scenario(crash=None):
             cluster.start_controller()
             return True
 
-        def there():
+        def submitted():
+            # A user whose submit was cut off says it again: name and file make it one job.
+            cluster.cli("submit", str(path), ok=(0, 6))
             return alive() and cluster.job(JOB) is not None
 
         def over():
@@ -70,11 +72,8 @@ def scenario(crash=None):
             path = cluster.folder / "job.yaml"
             path.write_text(tiny(cluster, JOB, steps=30, every=8,
                                  extra=["--inject", "crash@20:rank=3:attempt=0"]))
-            # A user whose submit was cut off says it again: the name and the file make it one job.
+            cluster.until(submitted, 20, "the job is there")
             cluster.cli("submit", str(path), ok=(0, 6))
-            cluster.until(alive, 5, "the controller is there")
-            cluster.cli("submit", str(path), ok=(0, 6))
-            cluster.until(there, 10, "the job is there")
             cluster.until(over, 60, "the job is over")
             cluster.until(lambda: alive() and cluster.spares() == 6, 20, "all nodes are free")
             seen["decisions"] = decisions(cluster)

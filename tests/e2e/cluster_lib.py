@@ -17,7 +17,8 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
-from tests.lib.cluster import Cluster, Timeout, build_dir, trainer_spec, whoami  # noqa: E402
+from tests.lib.cluster import (Cluster, Timeout, build_dir, has_cgroups, trainer_spec,  # noqa: E402
+                               whoami)
 
 ALL = os.environ.get("KEEPSTEP_TEST_ALL") == "1"
 CRASHED = 86  # exit status of a controller that died on purpose (--crash-at)
@@ -179,6 +180,15 @@ def once_each(attempts, ranks):
     return {(attempt, rank): 1 for attempt in attempts for rank in range(ranks)}
 
 
+def nothing_left(cluster, name, attempts, ranks=4):
+    """Every rank was started once in each attempt, and its witness found nothing of an older one;
+    the lines of the witnesses."""
+    lines = start_lines(cluster, name)
+    same(starts(cluster, name), once_each(attempts, ranks), "processes started")
+    same([line["left"] for line in lines], [[]] * len(lines), "alive when a rank was started")
+    return lines
+
+
 def weights(cluster, name):
     return sha256(weights_path(cluster, name))
 
@@ -189,6 +199,14 @@ def all_usable(cluster, seconds=20):
         for mark in node["marks"]:
             cluster.cli("undrain", node["name"], "--clear", mark["code"], "--reason", "next test")
     cluster.until(lambda: cluster.spares() == len(cluster.names), seconds, "all nodes are usable")
+
+
+def wait_spares(cluster, count, what, seconds=40):
+    """Until so many nodes are ready spares."""
+    def ready():
+        cluster.vouch()
+        return cluster.spares() == count
+    cluster.until(ready, seconds, what)
 
 
 def wait_step(cluster, name, step, seconds=30):

@@ -8,7 +8,7 @@ import threading
 
 import controller_lib as wire
 from cluster_lib import (QUICK, Cluster, check, journal, once_each, query, run_in_cluster, same,
-                         signal, starts, stub, tiny, wait_closed, wait_over, wait_step)
+                         signal, starts, stub, tiny, wait_closed, wait_over, wait_spares, wait_step)
 
 NAME = "j"
 WELCOME, STALE, DUPLICATE = 0, 2, 3  # results of a hello
@@ -63,7 +63,7 @@ def spare_dies_too(cluster):
     same(starts(cluster, NAME), once_each((0, 1, 2), 4), "processes started")
     for name in (victim, *dying):
         cluster.start_agent(name)
-    cluster.until(lambda: cluster.spares() == 5, 20, "they are back")
+    wait_spares(cluster, 5, "they are back")
 
 
 def three_triggers(cluster):

@@ -429,6 +429,13 @@ static void test_foreign_is_adopted(void **state)
     assert_false(report.foreign);
 }
 
+static void rig_stop_forget(struct core_rig *rig, uint32_t job, uint32_t attempt)
+{
+    struct msg_desired stop = rig_stop_order(rig, job, attempt);
+    stop.forget = true;
+    rig_order(rig, &stop);
+}
+
 static void lose_shim(struct core_rig *rig, uint32_t job, uint32_t attempt)
 {
     struct agent_event event = {.kind = AGENT_EVENT_SHIM_LOST, .job = job, .attempt = attempt};
@@ -537,6 +544,28 @@ static void test_nothing_found_is_no_proof(void **state)
     struct attempt_report report;
     assert_int_equal(rig_state(rig, 1, 0, &report), AGENT_ATTEMPT_UNCLEAN);
     assert_non_null(strstr(report.text, "no proof"));
+    /* A person vouches for the node: what is not found is gone, but what is found is not. */
+    rig_stop_forget(rig, 1, 0);
+    rig_orphans(rig, 1, 0, 1, false);
+    assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_UNCLEAN);
+    rig_pass(rig, 500);
+    rig_orphans(rig, 1, 0, 0, false);
+    assert_true(rig_recorded(rig, AGENT_RECORD_EMPTY));
+    rig_pass(rig, 500);
+    assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_NONE);
+}
+
+/* While KILL still has time, nobody's word counts for a proof. */
+static void test_no_waiver_before_the_deadline(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    rig_stop_forget(rig, 1, 0);
+    lose_shim(rig, 1, 0);
+    rig_pass(rig, 3000);
+    rig_orphans(rig, 1, 0, 0, false);
+    assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_KILLING);
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -1009,6 +1038,7 @@ int main(void)
         T(test_foreign_is_reported_and_left),
         T(test_foreign_is_adopted),
         T(test_orphans),
+        T(test_no_waiver_before_the_deadline),
         T(test_orphans_that_end_are_reported),
         T(test_an_end_beside_a_living_shim_is_not_believed),
         T(test_nothing_found_is_no_proof),

@@ -164,12 +164,24 @@ static void first_exit(void **state)
     add_end(&f, 2, 1);
     expect(&f, "first-exit: unknown, restart-in-place, none, 5");
     assert_int_equal(f.verdict.facts_used, 3);
-    f.facts[2].receive_ms = 10; /* now rank 2 was first, and most ended like it */
+    f.facts[0].receive_ms += 10000; /* now rank 2 was first, and most ended like it */
+    f.facts[1].receive_ms += 10000;
+    f.facts[2].receive_ms = 10;
     expect(&f, "same-error: user, restart-in-place, none,");
     /* peers that give up can be seen to end a moment before the one that crashed */
     f.facts[2].receive_ms = f.facts[0].receive_ms - 400;
     expect(&f, "first-exit: unknown, restart-in-place, none, 5");
     assert_string_equal(f.verdict.why, "rank 9 ended first, with signal 11");
+    /* and seconds before, when a driver has to be closed */
+    f.facts[2].receive_ms = f.facts[0].receive_ms - 4900;
+    expect(&f, "first-exit: unknown, restart-in-place, none, 5");
+    /* but not when it is what a watchdog does over a peer that is gone */
+    begin(&f);
+    add_end(&f, 2, 1);
+    add_end(&f, 9, -6);
+    expect(&f, "first-exit: unknown, restart-in-place, none, 2");
+    f.facts[1].code = -7;
+    expect(&f, "first-exit: unknown, restart-in-place, none, 5");
     /* while a checkpoint is loaded, who fails first says nothing about its node */
     begin(&f);
     f.in.loading = true;
