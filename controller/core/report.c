@@ -75,6 +75,16 @@ static bool end_expected(const struct job *job, const struct rank_report *rank)
     return false;
 }
 
+/* Why an agent ended ranks by itself is in its report. */
+static void say_why(const struct rank_report *rank, const struct attempt_report *report,
+                    struct fact *fact)
+{
+    const size_t size = strlen(fact->text);
+    if (rank->after_stop && report->text[0] != '\0') {
+        text_format(fact->text + size, TEXT_SIZE - size, ", %s", report->text);
+    }
+}
+
 static void end_fact(struct core *core, struct job *job, const struct node *node,
                      const struct attempt_report *report, uint32_t index)
 {
@@ -93,6 +103,7 @@ static void end_fact(struct core *core, struct job *job, const struct node *node
     case RANK_EXITED:
         fact.code = rank->code;
         text_format(fact.text, TEXT_SIZE, "rank %d exited with %d", fact.rank, rank->code);
+        say_why(rank, report, &fact);
         break;
     case RANK_SIGNALED:
         if (rank->code == 0) {
@@ -104,6 +115,7 @@ static void end_fact(struct core *core, struct job *job, const struct node *node
         }
         fact.code = -rank->code;
         text_format(fact.text, TEXT_SIZE, "rank %d was ended by signal %d", fact.rank, rank->code);
+        say_why(rank, report, &fact);
         break;
     default:
         fact.source = FACT_LAUNCH;
@@ -143,7 +155,8 @@ static void look_at_ends(struct core *core, struct job *job, struct slot *slot,
         if (rank_ended_well(rank)) {
             good++;
             job->end_ms = job->end_ms == 0 ? core->t : job->end_ms;
-        } else if (rank_ended(rank) && !rank->after_stop) {
+        } else if (rank_ended(rank) && (!rank->after_stop || job_runs(job))) {
+            /* Stopped, although nobody here wanted it to: its node was cut off and ended its own. */
             if (end_expected(job, rank)) {
                 core->look = true;
                 slot->left = true;

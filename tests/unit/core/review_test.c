@@ -41,6 +41,31 @@ static void test_cut_off_controller_loses_nobody(void **state)
     rig_free(rig);
 }
 
+/* A node that was cut off has ended its own ranks, and is back: nobody here wanted that, so the
+ * attempt is over as with any other end. */
+static void test_ranks_that_their_node_ended_are_missed(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, 4, &job);
+    rig_run(rig, 1000);
+    struct rig_attempt *attempt = &rig->nodes[rig_node_of(rig, job, 2)].attempts[0];
+    attempt->report.stop_seen = true;
+    attempt->report.empty = true;
+    attempt->report.shim_alive = false;
+    text_copy(attempt->report.text, TEXT_SIZE, "ended by its own node: no controller");
+    for (uint32_t i = 0; i < 2; i++) {
+        attempt->report.ranks[i].state = RANK_SIGNALED;
+        attempt->report.ranks[i].code = 15;
+        attempt->report.ranks[i].after_stop = true;
+        attempt->report.ranks[i].end_sequence = i + 1;
+    }
+    rig_run(rig, 10000); /* it goes on by itself, as an attempt of its own */
+    assert_true(rig_until(rig, job, JOB_RUNNING, 30000));
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 1);
+    rig_free(rig);
+}
+
 static void test_last_rank_may_take_its_time(void **state)
 {
     (void)state;
@@ -195,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cut_off_controller_loses_nobody),
+        cmocka_unit_test(test_ranks_that_their_node_ended_are_missed),
         cmocka_unit_test(test_last_rank_may_take_its_time),
         cmocka_unit_test(test_fact_said_again_ends_no_other_attempt),
         cmocka_unit_test(test_fatal_fact_takes_a_spare_out),
