@@ -74,7 +74,7 @@ void agent_core_check(const struct agent_core *core)
     CHECK(core->fact_count <= core->limits.facts);
     CHECK(core->fact_next <= core->fact_count);
     CHECK(core->link.state <= LINK_SESSION);
-    CHECK(core->peer_count <= AGENT_PEERS_MAX);
+    CHECK(core->peer_count <= PEERS_KNOWN_MAX);
     CHECK(strnlen(core->cluster_id, CLUSTER_ID_SIZE) < CLUSTER_ID_SIZE);
     for (uint32_t i = 0; i < core->limits.attempts; i++) {
         const struct agent_attempt *a = &core->attempts[i];

@@ -20,7 +20,7 @@ void agent_limits_default(struct agent_limits *ret_limits)
         .checkpoints = 128,
         .facts = 64,
         .questions = 16,
-        .output_records = 40,
+        .output_records = 48,
         .output_actions = 96,
         .output_traces = 64,
     };
@@ -29,7 +29,8 @@ void agent_limits_default(struct agent_limits *ret_limits)
 static bool limits_are_enough(const struct agent_limits *limits)
 {
     return limits->attempts >= ATTEMPTS_PER_NODE_MAX && limits->attempts <= AGENT_ATTEMPTS_LIMIT &&
-           limits->jobs >= limits->attempts && limits->output_records >= 4 + 4 * limits->attempts &&
+           limits->jobs >= limits->attempts &&
+           limits->output_records >= 4 + PEERS_KNOWN_MAX + 4 * limits->attempts &&
            limits->output_actions >= 32 + 5 * limits->attempts && limits->output_traces > 0;
 }
 
@@ -58,8 +59,6 @@ int agent_core_create(const struct agent_limits *limits, uint64_t seed,
     core->facts = array(limits->facts, sizeof(core->facts[0]));
     core->questions = array(limits->questions, sizeof(core->questions[0]));
     core->healthy = true;
-    core->peer_count = identity->peer_count;
-    memcpy(core->peers, identity->peers, sizeof(core->peers));
     *ret_core = core;
     return 0;
 }

@@ -27,7 +27,7 @@
 
 enum {
     AGENT_TRACE_SIZE = 224,
-    AGENT_PEERS_MAX = 8,    /* peers remembered for the fence rule */
+    AGENT_PEERS_MAX = 8,    /* peers known from configuration, for the fence rule */
     AGENT_FENCE_ASKED = 4,  /* peers that are asked before ranks are ended without an order */
     AGENT_FENCE_AGREED = 3, /* of these, so many must have their controller */
     AGENT_LOGS_KEPT = 10,   /* attempts of a job whose logs stay on the node */
@@ -42,7 +42,7 @@ struct agent_limits {
     uint32_t checkpoints;    /* checkpoint messages without an answer; may be 0 */
     uint32_t facts;          /* facts without an acknowledgement; may be 0 */
     uint32_t questions;      /* peer probes and checks under way; may be 0 */
-    uint32_t output_records; /* of struct agent_output; at least 4 + 4 x attempts */
+    uint32_t output_records; /* of struct agent_output; at least 12 + 4 x attempts */
     uint32_t output_actions; /* at least 32 + 5 x attempts */
     uint32_t output_traces;  /* older lines win, further ones are dropped */
 };
@@ -61,12 +61,8 @@ struct agent_identity {
     struct labels labels;
     struct inventory inventory;
     uint64_t fence_after_ms; /* 0: ranks are never ended without an order */
-    uint32_t peer_count;     /* peers known from configuration; others are learned */
-    struct agent_peer {
-        char name[NAME_SIZE];
-        char address[ADDRESS_SIZE];
-        uint16_t port;
-    } peers[AGENT_PEERS_MAX];
+    uint32_t peer_count;     /* known from configuration; others are told by the controller */
+    struct known_peer peers[AGENT_PEERS_MAX];
 };
 
 /* ---- records ---------------------------------------------------------------------------- */
@@ -84,7 +80,9 @@ struct agent_identity {
     X(9, GOODBYE, "goodbye") /* number = enum goodbye_kind */                                      \
     X(10, JOB, "job")   /* image: attempt = highest ordered + 1, number = stopped + 1,        \
                                 first_rank = grace_ms, rank_count = forgotten + 1, name */    \
-    X(11, DROP, "drop") /* job: no longer remembered, its place is needed */
+    X(11, DROP, "drop") /* job: no longer remembered, its place is needed */                       \
+    X(12, PEER, "peer") /* name, text = address, number = port, rank_count = its place in the    \
+                           list of peers; what stood there and behind it is forgotten */
 
 enum agent_record_kind {
 #define X(number, upper, word) AGENT_RECORD_##upper = number,

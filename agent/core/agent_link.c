@@ -231,6 +231,9 @@ static void on_session_message(struct agent_core *core, const struct message *me
     case MSG_EXCHANGE:
         agent_on_exchange(core, &message->u.exchange);
         break;
+    case MSG_PEERS:
+        agent_on_peers(core, &message->u.peers);
+        break;
     case MSG_PEER_ASK:
         agent_on_peer_ask(core, &message->u.peer_ask);
         break;

@@ -46,28 +46,59 @@ static struct agent_question *question_place(struct agent_core *core, uint8_t ki
 
 /* ---- peers --------------------------------------------------------------------------------- */
 
-/* Most recently heard of first; the last one falls off. */
-static void remember_peer(struct agent_core *core, const char *name, const char *address,
-                          uint16_t port)
+static bool peer_is_sane(const struct agent_core *core, const struct known_peer *peer)
 {
-    if (text_equal(name, core->identity.node)) {
+    return peer->port != 0 && peer->address[0] != '\0' &&
+           text_is_name(peer->name, sizeof(peer->name)) &&
+           !text_equal(peer->name, core->identity.node);
+}
+
+static bool peer_is_same(const struct known_peer *a, const struct known_peer *b)
+{
+    return a->port == b->port && text_equal(a->name, b->name) && text_equal(a->address, b->address);
+}
+
+/* The list as it is now told replaces the one before, durably: it is needed when there is nobody to
+ * tell it. An empty one says nothing. */
+void agent_on_peers(struct agent_core *core, const struct msg_peers *peers)
+{
+    bool same = peers->peer_count == core->peer_count;
+    if (peers->peer_count == 0 || peers->peer_count > PEERS_KNOWN_MAX) {
+        core->counters.bad_message += peers->peer_count > PEERS_KNOWN_MAX;
         return;
     }
-    uint32_t at = 0;
-    while (at < core->peer_count && !text_equal(core->peers[at].name, name)) {
-        at++;
+    for (uint32_t i = 0; i < peers->peer_count; i++) {
+        if (!peer_is_sane(core, &peers->peers[i])) {
+            core->counters.bad_message++;
+            return;
+        }
+        same = same && peer_is_same(&core->peers[i], &peers->peers[i]);
     }
-    if (at == core->peer_count) {
-        if (core->peer_count < AGENT_PEERS_MAX) {
-            core->peer_count++;
-        } else {
-            at--;
+    for (uint32_t i = 0; !same && i < peers->peer_count; i++) {
+        struct agent_record record;
+        agent_peer_record(&peers->peers[i], i, &record);
+        agent_emit_record(core, &record);
+    }
+}
+
+/* All that are known, each once: what the controller said last wins over the configuration. */
+static uint32_t known_peers(const struct agent_core *core,
+                            const struct known_peer *ret_peers[PEERS_KNOWN_MAX + AGENT_PEERS_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        ret_peers[count++] = &core->peers[i];
+    }
+    for (uint32_t i = 0; i < core->identity.peer_count; i++) {
+        bool told = text_equal(core->identity.peers[i].name, core->identity.node);
+        for (uint32_t k = 0; k < core->peer_count; k++) {
+            told = told || text_equal(core->peers[k].name, core->identity.peers[i].name);
+        }
+        if (!told) {
+            ret_peers[count++] = &core->identity.peers[i];
         }
     }
-    memmove(&core->peers[1], &core->peers[0], at * sizeof(core->peers[0]));
-    (void)text_copy(core->peers[0].name, sizeof(core->peers[0].name), name);
-    (void)text_copy(core->peers[0].address, sizeof(core->peers[0].address), address);
-    core->peers[0].port = port;
+    return count;
 }
 
 void agent_on_peer_question(struct agent_core *core, const struct agent_event *event)
@@ -90,7 +121,6 @@ void agent_on_peer_ask(struct agent_core *core, const struct msg_peer_ask *ask)
     if (question_find(core, QUESTION_PEER, ask->nonce) != NULL) {
         return; /* said twice */
     }
-    remember_peer(core, ask->target, ask->address, ask->port);
     struct agent_question *q = question_place(core, QUESTION_PEER, ask->nonce);
     if (q == NULL) {
         return;
@@ -227,9 +257,11 @@ static bool attempt_is_past_limits(const struct agent_core *core, const struct a
 
 static bool fence_is_thinkable(const struct agent_core *core)
 {
+    const struct known_peer *peers[PEERS_KNOWN_MAX + AGENT_PEERS_MAX];
     const uint64_t after_ms = core->identity.fence_after_ms;
     if (after_ms == 0 || core->link.state == LINK_SESSION || core->leaving ||
-        core->peer_count < AGENT_FENCE_ASKED || core->now_ms < core->link.session_ms + after_ms) {
+        core->now_ms < core->link.session_ms + after_ms ||
+        known_peers(core, peers) < AGENT_FENCE_ASKED) {
         return false;
     }
     for (uint32_t i = 0; i < core->limits.attempts; i++) {
@@ -244,16 +276,17 @@ static bool fence_is_thinkable(const struct agent_core *core)
 static void ask_peers(struct agent_core *core)
 {
     struct agent_fence *fence = &core->fence;
-    bool taken[AGENT_PEERS_MAX] = {false};
+    const struct known_peer *peers[PEERS_KNOWN_MAX + AGENT_PEERS_MAX];
+    const uint32_t count = known_peers(core, peers);
+    bool taken[PEERS_KNOWN_MAX + AGENT_PEERS_MAX] = {false};
     fence->asked = 0;
     fence->agreed = 0;
     fence->answered = 0;
     fence->until_ms = core->now_ms + AGENT_FENCE_ROUND_MS;
     while (fence->asked < AGENT_FENCE_ASKED) {
-        const uint64_t start = prng_below(&core->prng, core->peer_count);
-        uint32_t at = (uint32_t)start;
+        uint32_t at = (uint32_t)prng_below(&core->prng, count);
         while (taken[at]) {
-            at = (at + 1) % core->peer_count;
+            at = (at + 1) % count;
         }
         taken[at] = true;
         fence->nonce++;
@@ -261,9 +294,9 @@ static void ask_peers(struct agent_core *core)
         if (q != NULL) {
             struct agent_probe *probe = &agent_emit(core, AGENT_ACTION_PEER_PROBE)->u.probe;
             probe->nonce = fence->nonce;
-            (void)text_copy(probe->name, sizeof(probe->name), core->peers[at].name);
-            (void)text_copy(probe->address, sizeof(probe->address), core->peers[at].address);
-            probe->port = core->peers[at].port;
+            (void)text_copy(probe->name, sizeof(probe->name), peers[at]->name);
+            (void)text_copy(probe->address, sizeof(probe->address), peers[at]->address);
+            probe->port = peers[at]->port;
             probe->timeout_ms = AGENT_FENCE_ROUND_MS - 1000;
         }
         fence->asked++;

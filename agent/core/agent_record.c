@@ -204,6 +204,30 @@ static int apply_drop(struct agent_core *core, const struct agent_record *record
     return 0;
 }
 
+void agent_peer_record(const struct known_peer *peer, uint32_t index,
+                       struct agent_record *ret_record)
+{
+    *ret_record =
+        (struct agent_record){.kind = AGENT_RECORD_PEER, .number = peer->port, .rank_count = index};
+    (void)text_copy(ret_record->name, sizeof(ret_record->name), peer->name);
+    (void)text_copy(ret_record->text, sizeof(ret_record->text), peer->address);
+}
+
+/* A list is written from its beginning: a batch that was cut off leaves its first part. */
+static int apply_peer(struct agent_core *core, const struct agent_record *record)
+{
+    if (record->rank_count >= PEERS_KNOWN_MAX || record->rank_count > core->peer_count ||
+        record->number == 0 || record->number > UINT16_MAX) {
+        return -EINVAL;
+    }
+    struct known_peer *peer = &core->peers[record->rank_count];
+    (void)text_copy(peer->name, sizeof(peer->name), record->name);
+    (void)text_copy(peer->address, sizeof(peer->address), record->text);
+    peer->port = (uint16_t)record->number;
+    core->peer_count = record->rank_count + 1;
+    return 0;
+}
+
 int agent_apply(struct agent_core *core, const struct agent_record *record)
 {
     switch (record->kind) {
@@ -236,6 +260,8 @@ int agent_apply(struct agent_core *core, const struct agent_record *record)
         return apply_job_image(core, record);
     case AGENT_RECORD_DROP:
         return apply_drop(core, record);
+    case AGENT_RECORD_PEER:
+        return apply_peer(core, record);
     default:
         return -EINVAL;
     }
@@ -261,6 +287,11 @@ uint64_t agent_core_digest(const struct agent_core *core)
     digest = hash_u64(digest, core->life);
     digest = hash_text(digest, core->boot_id);
     digest = hash_u64(digest, core->said_goodbye);
+    for (uint32_t i = 0; i < core->peer_count; i++) {
+        digest = hash_text(digest, core->peers[i].name);
+        digest = hash_text(digest, core->peers[i].address);
+        digest = hash_u64(digest, core->peers[i].port);
+    }
     for (uint32_t i = 0; i < core->limits.jobs; i++) {
         const struct agent_job *job = &core->jobs[i];
         if (job_is_durable(job)) {
@@ -332,9 +363,21 @@ static int visit_node(const struct agent_core *core, agent_record_visit *visit, 
     return r;
 }
 
+static int visit_peers(const struct agent_core *core, agent_record_visit *visit, void *context)
+{
+    int r = 0;
+    for (uint32_t i = 0; r == 0 && i < core->peer_count; i++) {
+        struct agent_record record;
+        agent_peer_record(&core->peers[i], i, &record);
+        r = visit(&record, context);
+    }
+    return r;
+}
+
 int agent_core_snapshot(const struct agent_core *core, agent_record_visit *visit, void *context)
 {
     int r = visit_node(core, visit, context);
+    r = r == 0 ? visit_peers(core, visit, context) : r;
     for (uint32_t i = 0; r == 0 && i < core->limits.jobs; i++) {
         const struct agent_job *job = &core->jobs[i];
         if (job_is_durable(job)) {

@@ -200,6 +200,8 @@ struct agent_core {
     bool said_goodbye;          /* the last life did */
     struct agent_attempt *attempts;
     struct agent_job *jobs;
+    uint32_t peer_count; /* told by the controller; identity.peers are asked beside them */
+    struct known_peer peers[PEERS_KNOWN_MAX];
     /* soft */
     bool started;
     bool scanned; /* the first whole look at this node has ended */
@@ -218,8 +220,6 @@ struct agent_core {
     uint32_t fact_count;
     uint32_t fact_next; /* of this session: the first one not sent yet */
     struct agent_question *questions;
-    uint32_t peer_count;
-    struct agent_peer peers[AGENT_PEERS_MAX]; /* most recently heard of first */
 };
 
 /* agent_output.c: what a step says. All need core->out. */
@@ -233,6 +233,8 @@ void agent_trace(struct agent_core *core, const char *format, ...)
 uint64_t agent_next_sequence(struct agent_core *core);
 
 /* agent_record.c */
+void agent_peer_record(const struct known_peer *peer, uint32_t index,
+                       struct agent_record *ret_record);
 MUST_CHECK int agent_apply(struct agent_core *core, const struct agent_record *record);
 struct agent_job *agent_job_find(const struct agent_core *core, uint32_t job); /* or NULL */
 struct agent_attempt *agent_attempt_find(const struct agent_core *core, uint32_t job,
@@ -302,6 +304,7 @@ uint64_t agent_mail_deadline(const struct agent_core *core);
 
 /* agent_peer.c: questions in all directions, and the fence. */
 void agent_on_peer_question(struct agent_core *core, const struct agent_event *event);
+void agent_on_peers(struct agent_core *core, const struct msg_peers *peers);
 void agent_on_peer_ask(struct agent_core *core, const struct msg_peer_ask *ask);
 void agent_on_peer_probed(struct agent_core *core, const struct agent_event *event);
 void agent_on_check(struct agent_core *core, const struct msg_check *check);

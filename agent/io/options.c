@@ -36,8 +36,10 @@ static const struct config_key option_keys[] = {
     {.path = "shim", .type = CONFIG_TEXT, .doc = "keepstep-ranks; default: beside this program"},
     {.path = "cgroup", .type = CONFIG_TEXT, .doc = "parent cgroup of the ranks, or none"},
     {.path = "gpus", .type = CONFIG_INT, .min = 0, .max = GPUS_MAX, .doc = "GPUs of this node"},
-    {.path = "fence_after", .type = CONFIG_DURATION, .doc = "domain.md 6; 0 = never"},
-    {.path = "peer", .type = CONFIG_TEXT, .doc = "NAME=ADDRESS:PORT by comma, known peers"},
+    {.path = "fence_after",
+     .type = CONFIG_DURATION,
+     .doc = "cut off so long, standing ranks end; 0 = never"},
+    {.path = "peer", .type = CONFIG_TEXT, .doc = "NAME=ADDRESS:PORT by comma, more peers to ask"},
     {.path = "log_level", .type = CONFIG_ENUM, .words = "debug|info", .doc = "what is logged"},
     {.path = "crash_at", .type = CONFIG_TEXT, .doc = "tests: before:N or after:N"},
 };
@@ -170,7 +172,7 @@ static int take_peers(struct agent_options *options, const char *text, struct er
                            AGENT_PEERS_MAX);
         }
         *equals = '\0';
-        struct agent_peer *peer = &options->peers[options->peer_count];
+        struct known_peer *peer = &options->peers[options->peer_count];
         if (!text_copy(peer->name, sizeof(peer->name), one) ||
             split_host_port(equals + 1, peer->address, sizeof(peer->address), &peer->port) != 0) {
             return err_set(err, -EINVAL, "peer: '%s' has no ADDRESS:PORT", one);

@@ -31,7 +31,7 @@ struct agent_options {
     bool insecure;
     uint64_t fence_after_ms;
     uint32_t peer_count;
-    struct agent_peer peers[AGENT_PEERS_MAX];
+    struct known_peer peers[AGENT_PEERS_MAX];
     bool crash_before; /* tests: die by SIGKILL at a record of this process, counted from 1 */
     uint64_t crash_at; /* 0: never */
     bool debug;        /* log_level debug, and the core checks itself after each step */

@@ -104,7 +104,10 @@ void desired_send(struct core *core, struct node *node, const struct job *job)
     }
     struct action *action = action_send(core, node, MSG_DESIRED);
     fill(core, node, job, &action->u.desired);
-    node->run_sent = node->run_sent || action->u.desired.mode == DESIRED_RUN;
+    if (action->u.desired.mode == DESIRED_RUN) {
+        node->run_sent = true;
+        peers_tell(core, node);
+    }
 }
 
 void desired_send_job(struct core *core, const struct job *job)

@@ -103,7 +103,21 @@ void core_trace(struct core *core, const char *format, ...)
     core->trace_size += (uint32_t)strlen(core->trace + core->trace_size);
 }
 
-void action_message(const struct action *action, struct message *ret_message)
+static void fill_peers(const struct core *core, const struct action *action,
+                       struct msg_peers *ret_peers)
+{
+    for (uint32_t i = 0; i < action->u.peers.count; i++) {
+        const struct node *node = core_node(core, action->u.peers.nodes[i]);
+        struct known_peer *peer = &ret_peers->peers[ret_peers->peer_count++];
+        CHECK(node != NULL); /* a node's number stays its own, also when it is removed */
+        text_copy(peer->name, NAME_SIZE, node->d.name);
+        text_copy(peer->address, ADDRESS_SIZE, node->d.address);
+        peer->port = (uint16_t)node->d.peer_port;
+    }
+}
+
+void action_message(const struct core *core, const struct action *action,
+                    struct message *ret_message)
 {
     CHECK(action->kind == ACTION_SEND);
     memset(ret_message, 0, sizeof *ret_message);
@@ -129,6 +143,9 @@ void action_message(const struct action *action, struct message *ret_message)
         return;
     case MSG_SNAPSHOT_ASK:
         ret_message->u.snapshot_ask = action->u.snapshot_ask;
+        return;
+    case MSG_PEERS:
+        fill_peers(core, action, &ret_message->u.peers);
         return;
     default:
         CHECK(false);

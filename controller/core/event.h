@@ -111,6 +111,10 @@ struct action {
         struct msg_peer_ask peer_ask;
         struct msg_snapshot_ask snapshot_ask;
         struct {
+            uint32_t count;
+            uint32_t nodes[PEERS_KNOWN_MAX];
+        } peers;
+        struct {
             uint64_t request;
             int32_t result; /* 0, -ENOENT no such object, -EBUSY conflict, -EPERM, -ENOSPC no
                                spare or node, -EAGAIN paused or breaker, -EINVAL bad request */
@@ -123,7 +127,9 @@ struct action {
 };
 
 /* The whole message of an ACTION_SEND, for drivers that encode or pass on whole messages. */
-void action_message(const struct action *action, struct message *ret_message);
+struct core;
+void action_message(const struct core *core, const struct action *action,
+                    struct message *ret_message);
 
 struct core_output {
     const struct record *records; /* owned by the core, valid until the next step */

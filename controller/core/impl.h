@@ -12,6 +12,7 @@
  *   plan.c        blame, budgets, spares, layout, which checkpoint
  *   checkpoint.c  saves
  *   desired.c     what each agent shall run
+ *   peers.c       whom an agent may ask when it is cut off
  *   request.c     operators' requests
  *   account.c     every second has one kind
  *   layout.c, layout_fresh.c, judge.c   pure functions
@@ -254,6 +255,9 @@ void checkpoint_mark(struct core *core, const struct checkpoint *checkpoint, uin
 void desired_send(struct core *core, struct node *node, const struct job *job);
 void desired_send_job(struct core *core, const struct job *job); /* to every node it concerns */
 void desired_send_node(struct core *core, struct node *node);    /* of every job */
+
+/* peers.c: tells the agent of a few others, unless its session has carried just this list. */
+void peers_tell(struct core *core, struct node *node);
 
 /* ---- request.c ---- */
 void request_handle(struct core *core, const struct request *request);

@@ -405,6 +405,7 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
     node->run_sent = false;
     node->reported = false; /* what the last session said proves nothing about this one */
     node->report_count = 0;
+    node->peers_told = 0;
     node->check_nonce = 0; /* a check on its way was lost with the old session: asked again */
     /* One that has passed its checks is believed until a beat says otherwise; one that has not must
      * wait for its first beat. */
@@ -436,6 +437,7 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
     report_attempts(core, node, hello->attempts, hello->attempt_count);
     node_settle(core, node);
     desired_send_node(core, node);
+    peers_tell(core, node);
     node_ack(core, node);
 }
 

@@ -49,8 +49,9 @@ struct node {
     uint64_t checked_ms;  /* last passed check; 0 = never in this process */
     uint64_t new_session; /* a duplicate that waits for the old session's ping */
     uint64_t desired_sequence;
-    bool would;    /* said what would become of it, were automation not held */
-    bool run_sent; /* this session has carried an order to run */
+    bool would;          /* said what would become of it, were automation not held */
+    bool run_sent;       /* this session has carried an order to run */
+    uint64_t peers_told; /* hash of the list of peers that this session has carried; 0 = none */
     uint32_t report_count;
     struct attempt_report reports[ATTEMPTS_PER_NODE_MAX];
     bool reported;   /* reports are of this process's lifetime */

@@ -315,7 +315,7 @@ static void carry_send(struct agents *agents, struct link *link, const struct ac
 {
     struct message *message = &agents->message;
     struct err err = {0};
-    action_message(action, message);
+    action_message(loop_core(agents->loop), action, message);
     if (attach_spec(agents, message, &err) < 0) {
         agents->figures.encode_errors++;
         log_line(LOG_ERROR, "spec-missing", "an order cannot be sent without the job's file",

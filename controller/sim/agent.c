@@ -471,12 +471,13 @@ void agent_poll(struct sim *sim, const struct sim_event *event)
 
 /* ---- life and death ---------------------------------------------------------------------- */
 
-static void identity_of(const struct sim_host *host, struct agent_identity *ret_identity)
+static void identity_of(const struct sim *sim, const struct sim_host *host,
+                        struct agent_identity *ret_identity)
 {
     *ret_identity = (struct agent_identity){.incarnation = host->incarnation,
                                             .protocol = SIM_PROTOCOL,
                                             .peer_port = PEER_PORT,
-                                            .fence_after_ms = 600000};
+                                            .fence_after_ms = sim->options.fence_after_ms};
     struct agent_identity *i = ret_identity;
     (void)text_copy(i->node, sizeof(i->node), host->name);
     (void)text_copy(i->boot_id, sizeof(i->boot_id), host->boot_id);
@@ -497,7 +498,7 @@ static void identity_of(const struct sim_host *host, struct agent_identity *ret_
 static struct agent_core *fold(struct sim *sim, const struct sim_host *host)
 {
     struct agent_identity identity;
-    identity_of(host, &identity);
+    identity_of(sim, host, &identity);
     struct agent_core *core = NULL;
     uint64_t seed = sim->options.seed * 1000 + host->incarnation;
     int result = agent_core_create(&sim->agent_limits, seed, &identity, &core);

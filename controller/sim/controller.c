@@ -187,7 +187,7 @@ static void act(struct sim *sim, const struct action *action)
     switch ((enum action_kind)action->kind) {
     case ACTION_SEND: {
         struct message message;
-        action_message(action, &message);
+        action_message(sim->ctl.core, action, &message);
         net_send_down(sim, action->session, &message);
         return;
     }

@@ -135,6 +135,7 @@ static void make_options(struct sim_options *options, uint64_t seed)
     options->fault_gap_ms = 1;
     options->operator_gap_ms = 1;
     options->start_grace_ms = 1000;
+    options->fence_after_ms = 600000;
 }
 
 /* ---- one run ----------------------------------------------------------------------------- */

@@ -83,4 +83,6 @@ void sim_options_draw(struct sim_options *ret_options, uint64_t seed)
     *pause = *pause > 0 ? 1 : 0;
     ret_options->verb_weight[SIM_DO_CANCEL] = ret_options->verb_weight[SIM_DO_CANCEL] > 0 ? 1 : 0;
     ret_options->check_all = prng_below(&prng, 4) == 0;
+    /* ranks past their limits and peers that are better off are rare enough without 10 min of it */
+    ret_options->fence_after_ms = prng_below(&prng, 2) == 0 ? 600000 : draw(&prng, 5000, 60000);
 }

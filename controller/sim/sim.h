@@ -198,6 +198,7 @@ struct sim_options {
     uint32_t weight[SIM_FAULT_COUNT]; /* 0: never */
     uint32_t verb_weight[SIM_VERB_COUNT];
     uint32_t start_grace_ms; /* of the controller */
+    uint32_t fence_after_ms; /* of the agents; 0: never */
     enum sim_mutation mutation;
     bool check_all; /* core_check after every step, not only those that wrote */
     /* Where trace lines go, oldest first; NULL: only the last are kept. */

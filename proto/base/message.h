@@ -33,6 +33,7 @@ enum {
     COMMUNICATORS_MAX = 16,
     EXCHANGE_KEY_SIZE = 64,
     EXCHANGE_VALUE_MAX = 4096,
+    PEERS_KNOWN_MAX = 8,   /* other agents that one agent is told of */
     SPEC_TEXT_MAX = 65536, /* bytes of the JSON that travels with DESIRED and CHECK */
 };
 
@@ -204,6 +205,18 @@ struct msg_peer_reply {
     char node[NAME_SIZE];
     uint64_t incarnation;
     bool controller_up;
+};
+
+/* Other agents of the cluster, for an agent that is cut off from its controller: the last list told
+ * stands. Sent in each session and with an order to run, when it has changed. */
+struct known_peer {
+    char name[NAME_SIZE];
+    char address[ADDRESS_SIZE];
+    uint16_t port;
+};
+struct msg_peers {
+    uint32_t peer_count;
+    struct known_peer peers[PEERS_KNOWN_MAX]; /* other racks first */
 };
 
 /* Checkpoints: each rank's shard is reported once it is durable under its final name; rank 0's
@@ -395,6 +408,7 @@ struct msg_snapshot_ask {
     X(37, PEER_ASK, peer_ask)                                                                      \
     X(38, LOG_READ, log_read)                                                                      \
     X(39, SNAPSHOT_ASK, snapshot_ask)                                                              \
+    X(40, PEERS, peers)                                                                            \
     X(64, PEER_QUESTION, peer_question)                                                            \
     X(65, PEER_REPLY, peer_reply)
 

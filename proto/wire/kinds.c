@@ -48,6 +48,7 @@ static const struct wire_kind kinds[] = {
     [MSG_PEER_ASK] = {CONTROLLER, SMALL, &layout_peer_ask},
     [MSG_LOG_READ] = {CONTROLLER, SMALL, &layout_log_read},
     [MSG_SNAPSHOT_ASK] = {CONTROLLER, SMALL, &layout_snapshot_ask},
+    [MSG_PEERS] = {CONTROLLER, SMALL, &layout_peers},
     [MSG_PEER_QUESTION] = {FRAME_FROM_ASKER, SMALL, &layout_peer_question},
     [MSG_PEER_REPLY] = {FRAME_FROM_PEER, SMALL, &layout_peer_reply},
 };

@@ -107,6 +107,15 @@ static int check_peer_ask(const void *plain, struct err *err)
     return 0;
 }
 
+static int check_known_peer(const void *plain, struct err *err)
+{
+    const struct known_peer *peer = plain;
+    if (peer->address[0] == '\0' || peer->port == 0) {
+        return err_set(err, -EBADMSG, "an address and a port are needed");
+    }
+    return 0;
+}
+
 /* "tp-cp-pp-dp" in any order, each once. */
 static bool is_order(const char *order)
 {
@@ -514,6 +523,26 @@ static const struct field snapshot_ask_fields[] = {
     UINT(round, UINT32_MAX),
 };
 const struct layout layout_snapshot_ask = LAYOUT(snapshot_ask, NULL);
+#undef PLAIN
+#undef PROTO
+
+#define PLAIN struct known_peer
+#define PROTO Keepstep__KnownPeer
+static const struct field known_peer_fields[] = {
+    STRING(name, TEXT_NAME),
+    STRING(address, TEXT_ADDRESS_OPT),
+    UINT(port, UINT16_MAX),
+};
+static const struct layout layout_known_peer = LAYOUT(known_peer, check_known_peer);
+#undef PLAIN
+#undef PROTO
+
+#define PLAIN struct msg_peers
+#define PROTO Keepstep__Peers
+static const struct field peers_fields[] = {
+    MANY(peers, peer_count, known_peer),
+};
+const struct layout layout_peers = LAYOUT(peers, NULL);
 #undef PLAIN
 #undef PROTO
 

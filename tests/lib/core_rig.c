@@ -215,6 +215,10 @@ static void deliver(struct rig *rig, struct rig_node *node, const struct message
     case MSG_PEER_ASK:
         obey_ask(rig, node, &m->u.peer_ask);
         return;
+    case MSG_PEERS:
+        node->peers = m->u.peers;
+        node->peers_heard++;
+        return;
     default:
         return;
     }
@@ -242,7 +246,7 @@ static void carry_out(struct rig *rig, const struct core_output *output)
             rig_step(rig, &event);
         } else if (action->kind == ACTION_SEND && node != NULL && node->agent_up) {
             struct message m;
-            action_message(action, &m);
+            action_message(rig->core, action, &m);
             deliver(rig, node, &m);
         }
     }

@@ -46,6 +46,8 @@ struct rig_node {
     bool port_never; /* every port proof fails */
     bool port_taken; /* first port proof fails */
     uint64_t fact_sequence;
+    struct msg_peers peers; /* as told last */
+    uint32_t peers_heard;   /* times */
     uint32_t attempt_count;
     struct rig_attempt attempts[ATTEMPTS_PER_NODE_MAX];
 };

@@ -463,6 +463,16 @@ static void fill_peer_ask(struct filler *filler, struct msg_peer_ask *ask)
     ask->timeout_ms = (uint32_t)number_from(filler, 1, 60000);
 }
 
+static void fill_peers(struct filler *filler, struct msg_peers *peers)
+{
+    peers->peer_count = (uint32_t)number(filler, PEERS_KNOWN_MAX);
+    for (uint32_t i = 0; i < peers->peer_count; i++) {
+        name_of(filler, peers->peers[i].name, NAME_SIZE);
+        address_of(filler, peers->peers[i].address, ADDRESS_SIZE);
+        peers->peers[i].port = (uint16_t)number_from(filler, 1, UINT16_MAX);
+    }
+}
+
 static void fill_log_read(struct filler *filler, struct msg_log_read *log_read)
 {
     log_read->nonce = number(filler, UINT64_MAX);

@@ -799,20 +799,81 @@ static void test_save_request(void **state)
 
 /* ---- peers and the fence ------------------------------------------------------------------------ */
 
-static void learn_peer(struct core_rig *rig, uint32_t index)
+static struct msg_peers peers_from(uint32_t first, uint32_t count)
 {
+    struct msg_peers peers = {.peer_count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        (void)text_format(peers.peers[i].name, NAME_SIZE, "gpu-%u", first + i);
+        (void)text_format(peers.peers[i].address, ADDRESS_SIZE, "10.0.0.%u", first + i);
+        peers.peers[i].port = 7445;
+    }
+    return peers;
+}
+
+static void tell_peers(struct core_rig *rig, const struct msg_peers *peers)
+{
+    struct message message = {.kind = MSG_PEERS, .u.peers = *peers};
+    rig_message(rig, &message);
+}
+
+static void test_peer_ask_is_answered(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
     struct message ask = {.kind = MSG_PEER_ASK};
-    ask.u.peer_ask.nonce = 100 + index;
+    ask.u.peer_ask.nonce = 100;
     ask.u.peer_ask.port = 7445;
     ask.u.peer_ask.timeout_ms = 500;
-    (void)text_format(ask.u.peer_ask.target, NAME_SIZE, "gpu-%u", index);
+    (void)text_copy(ask.u.peer_ask.target, NAME_SIZE, "gpu-9");
     (void)text_copy(ask.u.peer_ask.address, ADDRESS_SIZE, "10.0.0.9");
     rig_message(rig, &ask);
     assert_int_equal(rig_actions(rig, AGENT_ACTION_PEER_PROBE), 1);
     struct agent_event event = {
-        .kind = AGENT_EVENT_PEER_PROBED, .nonce = 100 + index, .answer = PEER_REFUSED};
+        .kind = AGENT_EVENT_PEER_PROBED, .nonce = 100, .answer = PEER_REFUSED};
     rig_step(rig, &event);
     assert_int_equal(rig_sent(rig, MSG_PEER_SAID)->u.peer_said.answer, PEER_REFUSED);
+}
+
+/* rig_step compares the digest with that of a replay, so what is told is durable. */
+static void test_peers_are_kept(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    const uint32_t before = rig->record_count;
+    const struct msg_peers eight = peers_from(1, 8);
+    tell_peers(rig, &eight);
+    assert_int_equal(rig->record_count, before + 8);
+    tell_peers(rig, &eight); /* the same again */
+    assert_int_equal(rig->record_count, before + 8);
+    const struct msg_peers nobody = {0};
+    tell_peers(rig, &nobody);
+    assert_int_equal(rig->record_count, before + 8);
+    const struct msg_peers three = peers_from(6, 3); /* a shorter list replaces the whole one */
+    tell_peers(rig, &three);
+    assert_int_equal(rig->record_count, before + 11);
+    const uint64_t digest = agent_core_digest(rig->core);
+    tell_peers(rig, &eight);
+    assert_true(agent_core_digest(rig->core) != digest);
+    tell_peers(rig, &three);
+    assert_true(agent_core_digest(rig->core) == digest);
+}
+
+static void test_impossible_peers_are_refused(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    const uint32_t before = rig->record_count;
+    struct msg_peers peers = peers_from(1, 4);
+    peers.peers[2].port = 0;
+    tell_peers(rig, &peers);
+    peers = peers_from(1, 4);
+    peers.peers[3].address[0] = '\0';
+    tell_peers(rig, &peers);
+    peers = peers_from(1, 4);
+    (void)text_copy(peers.peers[0].name, NAME_SIZE, rig->identity.node);
+    tell_peers(rig, &peers);
+    assert_int_equal(rig->record_count, before);
+    assert_int_equal(counters(rig).bad_message, 3);
 }
 
 static void test_peer_question(void **state)
@@ -832,14 +893,21 @@ static void test_peer_question(void **state)
 
 /* Runs with mailboxes at step 5, then loses the controller for `away`; `up` of the four peers that
  * are asked have theirs. */
-static void fence(struct core_rig *rig, bool moving, uint64_t away, uint32_t up)
+static void fence_with(struct core_rig *rig, bool moving, uint64_t away, uint32_t up, uint32_t told,
+                       bool restart)
 {
     rig_begin(rig);
-    for (uint32_t i = 0; i < 5; i++) {
-        learn_peer(rig, i);
-    }
+    const struct msg_peers peers = peers_from(2, told);
+    tell_peers(rig, &peers);
     rig_running(rig, 1, 0);
-    rig_simple(rig, AGENT_EVENT_LINK_DOWN);
+    if (restart) {
+        const struct agent_shim_view view = rig_view();
+        rig_restart_unscanned(rig);
+        rig_shim(rig, 1, 0, &view);
+        rig_scanned(rig, 0);
+    } else {
+        rig_simple(rig, AGENT_EVENT_LINK_DOWN);
+    }
     const uint64_t end = rig->now_ms + away;
     uint64_t step = 5;
     uint32_t answered = 0;
@@ -870,6 +938,26 @@ static void fence(struct core_rig *rig, bool moving, uint64_t away, uint32_t up)
             rig_step(rig, &event);
         }
     }
+}
+
+static void fence(struct core_rig *rig, bool moving, uint64_t away, uint32_t up)
+{
+    fence_with(rig, moving, away, up, 5, false);
+}
+
+/* Cut off right after its own start, too: it knows its peers from the life before. */
+static void test_fence_by_an_agent_that_never_had_a_session(void **state)
+{
+    struct core_rig *rig = *state;
+    fence_with(rig, false, 700000, 4, 5, true);
+    assert_true(rig_state(rig, 1, 0, NULL) >= AGENT_ATTEMPT_STOPPING);
+}
+
+static void test_fence_not_with_too_few_to_ask(void **state)
+{
+    struct core_rig *rig = *state;
+    fence_with(rig, false, 900000, 4, 3, false);
+    assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_RUNNING);
 }
 
 static void test_fence_all_three(void **state)
@@ -1052,6 +1140,11 @@ int main(void)
         T(test_mail_past_its_limit),
         T(test_save_request),
         T(test_peer_question),
+        T(test_peer_ask_is_answered),
+        T(test_peers_are_kept),
+        T(test_impossible_peers_are_refused),
+        T(test_fence_by_an_agent_that_never_had_a_session),
+        T(test_fence_not_with_too_few_to_ask),
         T(test_fence_all_three),
         T(test_fence_not_while_steps_move),
         T(test_fence_not_before_its_time),
