@@ -18,6 +18,7 @@
 #include "agent/io/helper.h"
 #include "agent/io/journal.h"
 #include "agent/io/link.h"
+#include "agent/io/logs.h"
 #include "agent/io/mailboxes.h"
 #include "agent/io/options.h"
 #include "agent/io/peers.h"
@@ -91,6 +92,7 @@ static void close_all(struct agent *agent)
     link_close(agent->io.link);
     peers_close(agent->io.peers);
     mailboxes_close(agent->io.mailboxes);
+    logs_close(agent->io.logs);
     requests_close(agent->io.requests);
     shims_close(agent->io.shims);
     driver_close(agent->io.driver);
@@ -189,6 +191,7 @@ static int open_all(struct agent *agent, struct err *err)
     agent_journal_crash_at(agent->journal, agent->options.crash_before, agent->options.crash_at);
     io->specs = specs_create();
     io->mailboxes = mailboxes_create(io);
+    io->logs = logs_create(io);
     io->requests = requests_create(io);
     io->shims = shims_create(io);
     watch_signals(agent);
@@ -201,6 +204,7 @@ static void free_all(struct agent *agent)
     (void)shims_free(io->shims);
     (void)requests_free(io->requests);
     (void)mailboxes_free(io->mailboxes);
+    (void)logs_free(io->logs);
     (void)specs_free(io->specs);
     (void)driver_free(io->driver);
     (void)link_free(io->link);

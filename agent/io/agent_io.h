@@ -18,6 +18,7 @@ struct agent_driver;
 struct agent_link_io;
 struct agent_shims;
 struct agent_mailboxes;
+struct agent_logs;
 struct agent_peers;
 struct agent_requests;
 struct agent_specs;
@@ -30,6 +31,7 @@ struct agent_io {
     struct agent_link_io *link;
     struct agent_shims *shims;
     struct agent_mailboxes *mailboxes;
+    struct agent_logs *logs;
     struct agent_peers *peers;
     struct agent_requests *requests;
     struct agent_specs *specs;

@@ -31,6 +31,11 @@ void folder_log_path(const char *state_dir, uint32_t job, uint32_t attempt,
                       attempt);
 }
 
+void folders_logs_path(const char *state_dir, char ret_path[FOLDER_PATH_SIZE])
+{
+    (void)text_format(ret_path, FOLDER_PATH_SIZE, "%s/logs", state_dir);
+}
+
 void folder_mail_path(const char *run_dir, char ret_path[FOLDER_PATH_SIZE])
 {
     (void)text_format(ret_path, FOLDER_PATH_SIZE, "%s/mail", run_dir);
@@ -259,6 +264,9 @@ static void read_launch(int dir_fd, struct folder_info *info)
                     launch_env(&launch, "KEEPSTEP_CLUSTER"));
     (void)text_copy(info->job_name, sizeof(info->job_name), launch_env(&launch, "KEEPSTEP_JOB"));
     (void)text_copy(info->workdir, sizeof(info->workdir), launch.workdir);
+    if (text_to_u64(launch_env(&launch, "KEEPSTEP_LOG_MAX"), UINT64_MAX, &info->log_max) != 0) {
+        info->log_max = 0;
+    }
     info->uid = launch.uid;
     info->gid = launch.gid;
     info->first_rank = launch.ranks[0].rank;

@@ -37,6 +37,7 @@ struct folder_info {
     uint32_t gid;                                /* L */
     uint32_t first_rank;                         /* L */
     uint32_t rank_count;                         /* L */
+    uint64_t log_max;                            /* L: bytes of each output; 0 = no limit */
     char outputs[RANKS_PER_NODE_MAX][PATH_SIZE]; /* L: absolute, or relative to workdir */
     char workdir[PATH_SIZE];                     /* L */
 };
@@ -45,6 +46,7 @@ void folder_path(const char *state_dir, uint32_t job, uint32_t attempt,
                  char ret_path[FOLDER_PATH_SIZE]);
 void folder_log_path(const char *state_dir, uint32_t job, uint32_t attempt,
                      char ret_path[FOLDER_PATH_SIZE]);
+void folders_logs_path(const char *state_dir, char ret_path[FOLDER_PATH_SIZE]); /* of all logs */
 void folder_mail_path(const char *run_dir, char ret_path[FOLDER_PATH_SIZE]);
 
 /* STATE, RUN and the fixed folders in them. */

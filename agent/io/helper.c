@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/io/output.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
@@ -125,7 +126,7 @@ static int copy_out(int fd, uint64_t offset, uint64_t size)
     return result;
 }
 
-static int read_file(const char *path, uint64_t max, bool tail)
+static int read_file(const char *path, uint64_t max)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
     struct stat status;
@@ -136,13 +137,52 @@ static int read_file(const char *path, uint64_t max, bool tail)
         return complain(path, EINVAL);
     }
     const uint64_t size = (uint64_t)status.st_size;
-    if (size > max && !tail) {
+    if (size > max) {
         return complain(path, EFBIG);
     }
-    const uint64_t begin = size > max ? size - max : 0;
-    const int result = copy_out(fd, begin, size - begin);
+    const int result = copy_out(fd, 0, size);
     (void)close(fd); /* opened for reading */
     return result;
+}
+
+static int read_tail(const char *path, uint64_t max)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    struct output_end end;
+    if (fd < 0) {
+        return complain(path, errno);
+    }
+    const int r = output_end_find(fd, max, &end);
+    if (r != 0) {
+        return complain(path, -r);
+    }
+    int result = copy_out(fd, end.head_offset, end.head_size);
+    if (result == 0 && end.dropped > 0) {
+        char note[OUTPUT_NOTE_SIZE];
+        output_note(end.dropped, note);
+        const ssize_t put = write(STDOUT_FILENO, note, strlen(note));
+        result = put < 0 ? complain("standard output", errno) : 0;
+    }
+    result = result == 0 ? copy_out(fd, end.tail_offset, end.tail_size) : result;
+    (void)close(fd); /* opened for reading */
+    return result;
+}
+
+static int trim_file(const char *path, uint64_t max)
+{
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    struct output_state state;
+    if (fd < 0) {
+        return complain(path, errno);
+    }
+    const int r = output_trim(fd, max, &state);
+    (void)close(fd); /* nothing that has to last */
+    if (r != 0) {
+        return complain(path, -r);
+    }
+    (void)printf("%s %llu %llu\n", state.cut ? "cut" : "kept", (unsigned long long)state.kept,
+                 (unsigned long long)state.dropped);
+    return fflush(stdout) == 0 ? 0 : EIO;
 }
 
 /* One byte of the first plain file: that the storage is there, not that the checkpoint is whole. */
@@ -210,8 +250,14 @@ int helper_main(int argc, char **argv)
     if (r != 0) {
         return complain("the job's user", -r);
     }
-    if (text_equal(argv[2], "read") || text_equal(argv[2], "tail")) {
-        return read_file(argv[6], number, text_equal(argv[2], "tail"));
+    if (text_equal(argv[2], "read")) {
+        return read_file(argv[6], number);
+    }
+    if (text_equal(argv[2], "tail")) {
+        return read_tail(argv[6], number);
+    }
+    if (text_equal(argv[2], "trim") && number >= OUTPUT_LIMIT_LEAST) {
+        return trim_file(argv[6], number);
     }
     if (text_equal(argv[2], "check")) {
         return check_storage(argv[6], number, number2);

@@ -4,7 +4,10 @@
  * prints the result and exits 0; or prints one sentence and exits with an errno. Verbs:
  *
  *   read PATH MAX        the file's content, at most MAX bytes (more: an error)
- *   tail PATH MAX        its last MAX bytes
+ *   tail PATH MAX        its last MAX bytes, with a line where a part was dropped (output.h)
+ *   trim PATH MAX        drops the middle of an output of more than MAX bytes; prints the bytes
+ *                        that are there and those that are not, "kept K D", or "cut K D" where it
+ *                        could not be done with a hole
  *   check DIR STEP ATT   DIR can be listed; with STEP > 0 one byte of DIR/step-STEP.a-ATT is read */
 #ifndef KEEPSTEP_AGENT_HELPER_H
 #define KEEPSTEP_AGENT_HELPER_H

@@ -339,6 +339,10 @@ static void put_keepstep(struct env *env, const struct launch_spec *spec,
     env_number(env, "KEEPSTEP_RESTORE_STEP", desired->restore_step);
     env_number(env, "KEEPSTEP_RESTORE_ATTEMPT", desired->restore_attempt);
     env_put(env, "KEEPSTEP_CHECKPOINT_DIR", launch_spec_checkpoint_dir(spec));
+    const json_t *log_max = get(spec, "run", "log_max");
+    if (json_is_integer(log_max) && json_integer_value(log_max) > 0) {
+        env_number(env, "KEEPSTEP_LOG_MAX", (uint64_t)json_integer_value(log_max));
+    }
 }
 
 static int build_common(const struct launch_spec *spec, const struct launch_user *user,

@@ -12,6 +12,7 @@
 #include "agent/io/driver.h"
 #include "agent/io/folders.h"
 #include "agent/io/launch.h"
+#include "agent/io/logs.h"
 #include "agent/io/mailboxes.h"
 #include "agent/io/orphans.h"
 #include "agent/shim/shim.h"
@@ -154,8 +155,10 @@ static void tell_view(struct attempt *a, const struct shim_status *status, bool 
     struct agent_event event = {.kind = AGENT_EVENT_SHIM, .shim = &view};
     tell(a, &event);
     mailboxes_open(a->shims->io->mailboxes, a->job, a->attempt, view.first_rank, view.rank_count);
+    logs_watch(a->shims->io->logs, a->job, a->attempt, &a->info);
     if (view.empty) {
         mailboxes_ended(a->shims->io->mailboxes, a->job, a->attempt);
+        logs_ended(a->shims->io->logs, a->job, a->attempt);
     }
 }
 
@@ -720,6 +723,7 @@ void shims_forget(struct agent_shims *shims, uint32_t job, uint32_t attempt)
     struct attempt *a = find_or_make(shims, job, attempt);
     a->forget_wanted = true;
     mailboxes_forget(shims->io->mailboxes, job, attempt);
+    logs_ended(shims->io->logs, job, attempt);
     driver_defer(shims->io->driver, look_later_cb, shims);
 }
 

@@ -31,7 +31,7 @@ static const struct config_key keys[] = {
     {"run.output", CONFIG_TEXT, false, false, NULL, 0, 0, NULL,
      "path for output; default: node-local files"},
     {"run.log_max", CONFIG_SIZE, false, false, "1GiB", 1 << 20, 1024 * GIB, NULL,
-     "kept per rank and attempt, head and tail"},
+     "kept of each node-local output, head and tail"},
     {"run.numa", CONFIG_ENUM, false, false, "none", 0, 0, "none|node|socket", "binding of ranks"},
     {"run.core", CONFIG_BOOL, false, false, "false", 0, 0, NULL, "allow core dumps"},
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/core/agent_core.h"
 #include "agent/io/folders.h"
 #include "agent/rank/keepstep.h"
 #include "proto/base/mem.h"
@@ -430,6 +431,84 @@ static void test_log_read(void **state)
     assert_string_equal(rig->fake.log, "first line\nlast line\n");
 }
 
+static uint64_t log_on_disk(const struct agent_rig *rig)
+{
+    char path[256];
+    struct stat status;
+    (void)text_format(path, sizeof(path), "%s/state/logs/job-1/attempt-0/rank-0.log", rig->dir);
+    return stat(path, &status) == 0 ? (uint64_t)status.st_blocks * 512 : 0;
+}
+
+static bool all_is_printed(const struct fake_controller *fake, void *context)
+{
+    (void)fake;
+    return rig_lines(context, "printed") > 0;
+}
+
+static bool log_is_short(const struct fake_controller *fake, void *context)
+{
+    (void)fake;
+    return log_on_disk(context) <= 128 << 10;
+}
+
+/* 16 MiB for a limit of 128 KiB, while it is written and after its writer's end. */
+static void test_output_keeps_within_its_limit(void **state)
+{
+    struct agent_rig *rig = open_rig(state);
+    rig_script(rig, "echo first line; head -c 16777216 /dev/zero | tr '\\\\0' x; echo; "
+                    "echo >{dir}/printed; while [ ! -e {dir}/go ]; do sleep 0.05; done; "
+                    "head -c 1048576 /dev/zero | tr '\\\\0' y; echo; echo last line");
+    rig_limit_output(rig, 128 << 10);
+    rig_start(rig);
+    rig_desire_run(rig, 1, 0, 1);
+    assert_true(fake_wait(&rig->fake, all_is_printed, rig, LONG_MS));
+    assert_true(fake_wait(&rig->fake, log_is_short, rig, LONG_MS));
+    rig_touch(rig, "go");
+    assert_true(rig_wait(rig, (struct rig_state){.job = 1, .ended = true, .empty = true}, LONG_MS));
+    assert_true(fake_wait(&rig->fake, log_is_short, rig, LONG_MS));
+    read_log(rig, 1 << 20); /* what the fake keeps of it is the beginning */
+    assert_int_equal(strncmp(rig->fake.log, "first line\nxxx", 14), 0);
+    read_log(rig, 20);
+    assert_string_equal(rig->fake.log, "yyyyyyyyy\nlast line\n");
+    bool noted = false; /* of a reply the fake keeps the beginning: how long is the tail? */
+    for (uint64_t size = 80 << 10; size < 128 << 10 && !noted; size += 2048) {
+        read_log(rig, size);
+        noted = strstr(rig->fake.log, " bytes dropped …\nyyy") != NULL;
+    }
+    assert_true(noted);
+}
+
+/* Of twelve attempts the first two are gone, the others are there. */
+static bool only_newest_logs(const struct fake_controller *fake, void *context)
+{
+    const struct agent_rig *rig = context;
+    bool right = true;
+    (void)fake;
+    for (uint32_t attempt = 0; attempt < AGENT_LOGS_KEPT + 2; attempt++) {
+        char path[256];
+        (void)text_format(path, sizeof(path), "%s/state/logs/job-1/attempt-%u/rank-0.log", rig->dir,
+                          attempt);
+        right = right && (access(path, F_OK) == 0) == (attempt >= 2);
+    }
+    return right;
+}
+
+static void test_logs_of_old_attempts_go(void **state)
+{
+    struct agent_rig *rig = open_rig(state);
+    rig_script(rig, "echo here");
+    rig_start(rig);
+    for (uint32_t attempt = 0; attempt < AGENT_LOGS_KEPT + 2; attempt++) {
+        const struct rig_state over = {.job = 1, .attempt = attempt, .ended = true, .empty = true};
+        const struct rig_state gone = {.job = 1, .attempt = attempt, .absent = true};
+        rig_desire_run(rig, 1, attempt, 1);
+        assert_true(rig_wait(rig, over, LONG_MS));
+        rig_desire_stop(rig, 1, attempt, true);
+        assert_true(rig_wait(rig, gone, LONG_MS));
+    }
+    assert_true(fake_wait(&rig->fake, only_newest_logs, rig, LONG_MS));
+}
+
 static void test_environment(void **state)
 {
     struct agent_rig *rig = open_rig(state);
@@ -703,6 +782,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_checks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_peer_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_log_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_output_keeps_within_its_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_logs_of_old_attempts_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_environment, setup, teardown),
         cmocka_unit_test_setup_teardown(test_library, setup, teardown),
         cmocka_unit_test_setup_teardown(test_journal_cannot_grow, setup, teardown),

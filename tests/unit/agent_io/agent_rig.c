@@ -229,6 +229,13 @@ void rig_script(struct agent_rig *rig, const char *script)
                       expanded, rig->dir, rig->dir));
 }
 
+void rig_limit_output(struct agent_rig *rig, uint64_t bytes)
+{
+    char *end = strrchr(rig->spec, '}') - 1; /* of "run" */
+    const size_t room = sizeof(rig->spec) - (size_t)(end - rig->spec);
+    CHECK(text_format(end, room, ",\"log_max\":%llu}}", (unsigned long long)bytes));
+}
+
 void rig_desire_run(struct agent_rig *rig, uint32_t job, uint32_t attempt, uint32_t rank_count)
 {
     struct msg_desired desired = {.mode = DESIRED_RUN,

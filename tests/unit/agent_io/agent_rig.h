@@ -30,6 +30,8 @@ bool rig_is_dead(struct agent_rig *rig);        /* reaps it when it is */
 
 /* The spec of a job whose ranks run `script` with sh; {dir} stands for the rig's folder. */
 void rig_script(struct agent_rig *rig, const char *script);
+/* run.log_max of the spec that rig_script has made. */
+void rig_limit_output(struct agent_rig *rig, uint64_t bytes);
 void rig_desire_run(struct agent_rig *rig, uint32_t job, uint32_t attempt, uint32_t rank_count);
 void rig_desire_stop(struct agent_rig *rig, uint32_t job, uint32_t attempt, bool forget);
 
