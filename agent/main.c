@@ -29,6 +29,7 @@
 #include "proto/base/check.h"
 #include "proto/base/log.h"
 #include "proto/base/mem.h"
+#include "proto/base/notify.h"
 #include "proto/base/text.h"
 #include "proto/wire/wire.h"
 
@@ -45,6 +46,8 @@ struct agent {
     uv_loop_t loop;
     uv_check_t turn;
     uv_signal_t signals[SIGNAL_COUNT];
+    uv_timer_t watchdog;
+    bool announced; /* to the service manager */
     bool closed;
 };
 
@@ -79,6 +82,7 @@ static void signal_cb(uv_signal_t *handle, int number)
             event.goodbye = signal_table[i].goodbye;
         }
     }
+    notify_manager("STOPPING=1");
     driver_step(agent->io.driver, &event);
 }
 
@@ -89,6 +93,7 @@ static void close_all(struct agent *agent)
         uv_close((uv_handle_t *)&agent->signals[i], NULL);
     }
     uv_close((uv_handle_t *)&agent->turn, NULL);
+    uv_close((uv_handle_t *)&agent->watchdog, NULL);
     link_close(agent->io.link);
     peers_close(agent->io.peers);
     mailboxes_close(agent->io.mailboxes);
@@ -98,9 +103,36 @@ static void close_all(struct agent *agent)
     driver_close(agent->io.driver);
 }
 
+static void watchdog_cb(uv_timer_t *timer)
+{
+    (void)timer; /* that the loop came here is all that is to be said */
+    notify_manager("WATCHDOG=1");
+}
+
+/* Ready is an agent that knows what runs here and answers its peers; whether there is a controller is
+ * another question. */
+static void announce(struct agent *agent)
+{
+    struct agent_view view;
+    agent_core_view(agent->io.core, &view);
+    if (!view.scanned) {
+        return;
+    }
+    agent->announced = true;
+    notify_manager("READY=1\nSTATUS=running");
+    const uint64_t period_ms = notify_watchdog_ms();
+    if (period_ms > 0) {
+        const int r = uv_timer_start(&agent->watchdog, watchdog_cb, 0, period_ms);
+        CHECK(r == 0);
+    }
+}
+
 static void turn_cb(uv_check_t *turn)
 {
     struct agent *agent = turn->data;
+    if (!agent->announced && !agent->io.closing) {
+        announce(agent);
+    }
     if (agent->io.closing && !agent->closed && link_is_finished(agent->io.link)) {
         close_all(agent);
     }
@@ -112,6 +144,8 @@ static void watch_signals(struct agent *agent)
     CHECK(r == 0);
     agent->turn.data = agent;
     r = uv_check_start(&agent->turn, turn_cb);
+    CHECK(r == 0);
+    r = uv_timer_init(&agent->loop, &agent->watchdog);
     CHECK(r == 0);
     for (int i = 0; i < SIGNAL_COUNT; i++) {
         r = uv_signal_init(&agent->loop, &agent->signals[i]);

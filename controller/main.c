@@ -23,7 +23,6 @@
 #include "controller/io/drill.h"
 #include "controller/io/fence.h"
 #include "controller/io/loop.h"
-#include "controller/io/notify.h"
 #include "controller/io/relay.h"
 #include "controller/io/replay.h"
 #include "controller/io/spec_cache.h"
@@ -31,6 +30,7 @@
 #include "proto/base/check.h"
 #include "proto/base/log.h"
 #include "proto/base/mem.h"
+#include "proto/base/notify.h"
 #include "proto/base/text.h"
 #include "proto/base/version.h"
 
@@ -84,6 +84,7 @@ struct controller {
     struct api *api;
     struct fence *fence;
     uv_signal_t signals[3];
+    uv_timer_t watchdog;
     bool stopping;
     int status; /* what the process will end with */
 };
@@ -421,6 +422,7 @@ static void stop(struct controller *controller, int status)
     for (size_t index = 0; index < ARRAY_SIZE(controller->signals); index++) {
         uv_close((uv_handle_t *)&controller->signals[index], NULL);
     }
+    uv_close((uv_handle_t *)&controller->watchdog, NULL);
 }
 
 static void fatal_cb(void *context, const char *text)
@@ -459,6 +461,12 @@ static void signal_cb(uv_signal_t *handle, int number)
     stop(controller, EXIT_OK);
 }
 
+static void watchdog_cb(uv_timer_t *timer)
+{
+    (void)timer; /* that the loop came here is all that is to be said */
+    notify_manager("WATCHDOG=1");
+}
+
 static void watch_signals(struct controller *controller)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
@@ -469,6 +477,7 @@ static void watch_signals(struct controller *controller)
         controller->signals[index].data = controller;
         CHECK(uv_signal_start(&controller->signals[index], signal_cb, numbers[index]) == 0);
     }
+    CHECK(uv_timer_init(&controller->uv, &controller->watchdog) == 0);
 }
 
 /* ---- the whole ----------------------------------------------------------------------------- */
@@ -479,7 +488,7 @@ static int fail(int status, const struct err *err)
     return status;
 }
 
-static void announce(const struct controller *controller)
+static void announce(struct controller *controller)
 {
     bool tls = controller->key != NULL;
     log_line(controller->config.insecure && !tls ? LOG_WARN : LOG_INFO, "ready",
@@ -487,6 +496,10 @@ static void announce(const struct controller *controller)
              KEEPSTEP_VERSION, "agents", controller->config.listen_agents, "database",
              controller->config.database, NULL);
     notify_manager("READY=1\nSTATUS=running");
+    const uint64_t period_ms = notify_watchdog_ms();
+    if (period_ms > 0) {
+        CHECK(uv_timer_start(&controller->watchdog, watchdog_cb, 0, period_ms) == 0);
+    }
 }
 
 /* Everything between an open store and its close. */

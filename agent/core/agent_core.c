@@ -234,6 +234,7 @@ void agent_core_view(const struct agent_core *core, struct agent_view *ret_view)
     (void)text_copy(ret_view->cluster_id, sizeof(ret_view->cluster_id), core->cluster_id);
     ret_view->term = core->term;
     ret_view->life = core->life;
+    ret_view->scanned = core->scanned;
     ret_view->session = core->link.state == LINK_SESSION;
     ret_view->counters = core->counters;
 }

@@ -353,6 +353,7 @@ struct agent_view {
     char cluster_id[CLUSTER_ID_SIZE];
     uint64_t term;
     uint64_t life; /* number of this agent's life */
+    bool scanned;  /* what runs here has been looked at: from now on the controller is dialled */
     bool session;  /* the controller has welcomed us on the standing connection */
     struct agent_counters counters;
 };

@@ -292,16 +292,22 @@ def notifies():
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             manager.bind(path)
             manager.settimeout(10)
-            os.environ["NOTIFY_SOCKET"] = path
+            os.environ.update({"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"})
             try:
                 with Controller() as controller:
                     check(manager.recv(4096).startswith(b"READY=1"), "ready")
+                    begin = time.monotonic()
+                    same([manager.recv(4096) for _ in range(4)], 4 * [b"WATCHDOG=1"], "watchdog")
+                    check(time.monotonic() - begin >= 0.5, "every 0.2 s")
                     controller.process.send_signal(signal.SIGHUP)
                     controller.wait_for(lambda: controller.events("reloaded"), "reload")
                     same(controller.stop(), 0, "status")
-                    same(manager.recv(4096), b"STOPPING=1", "stopping")
+                    last = manager.recv(4096)
+                    while last == b"WATCHDOG=1":
+                        last = manager.recv(4096)
+                    same(last, b"STOPPING=1", "stopping")
             finally:
-                del os.environ["NOTIFY_SOCKET"]
+                del os.environ["NOTIFY_SOCKET"], os.environ["WATCHDOG_USEC"]
 
 
 for test in (flags_and_configuration, key_is_needed, port_in_use, twice_on_one_database,

@@ -55,7 +55,7 @@ class Room:
 SHELL = {"threads", "sockets"}
 
 ROOMS = {
-    "proto/base": Room([], {"threads"}),
+    "proto/base": Room([], SHELL),
     "proto/base/config": Room(["proto/base"], {"jansson", "yaml"}),
     "proto/wire": Room(["proto/base"], {"protobuf", "sockets"}),
     "controller/core": Room([], pure=True, headers=CORE_BASE_HEADERS),

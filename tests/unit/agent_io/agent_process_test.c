@@ -4,9 +4,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "agent/core/agent_core.h"
@@ -509,6 +512,47 @@ static void test_logs_of_old_attempts_go(void **state)
     assert_true(fake_wait(&rig->fake, only_newest_logs, rig, LONG_MS));
 }
 
+static void assert_says(int fd, const char *expected)
+{
+    char text[128] = "";
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&poll_fd, 1, LONG_MS), 1);
+    assert_true(recv(fd, text, sizeof(text) - 1, 0) > 0);
+    assert_int_equal(strncmp(text, expected, strlen(expected)), 0);
+}
+
+/* Ready once it knows what runs here, without any controller; then alive; then ending. */
+static void test_service_manager_is_told(void **state)
+{
+    struct agent_rig *rig = open_rig(state);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char name[96];
+    (void)text_format(name, sizeof(name), "@%s", rig->dir);
+    (void)text_copy(address.sun_path + 1, sizeof(address.sun_path) - 1, name + 1);
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const size_t size = offsetof(struct sockaddr_un, sun_path) + strlen(name);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, (socklen_t)size), 0);
+    (void)setenv("NOTIFY_SOCKET", name, 1);
+    (void)setenv("WATCHDOG_USEC", "200000", 1);
+    rig_start(rig); /* the fake controller takes no connection while nobody waits with it */
+    (void)unsetenv("NOTIFY_SOCKET");
+    (void)unsetenv("WATCHDOG_USEC");
+    assert_says(fd, "READY=1\nSTATUS=");
+    const uint64_t begin = fake_now_ms();
+    for (int i = 0; i < 4; i++) {
+        assert_says(fd, "WATCHDOG=1");
+    }
+    assert_true(fake_now_ms() - begin >= 250); /* every 100 ms, the first at once */
+    assert_int_equal(rig_end(rig, SIGTERM), 0);
+    char text[128] = "WATCHDOG=1";
+    while (strncmp(text, "WATCHDOG=1", 10) == 0) {
+        memset(text, 0, sizeof(text));
+        assert_true(recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT) > 0);
+    }
+    assert_string_equal(text, "STOPPING=1");
+    (void)close(fd);
+}
+
 static void test_environment(void **state)
 {
     struct agent_rig *rig = open_rig(state);
@@ -784,6 +828,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_log_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_output_keeps_within_its_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_logs_of_old_attempts_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_service_manager_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_environment, setup, teardown),
         cmocka_unit_test_setup_teardown(test_library, setup, teardown),
         cmocka_unit_test_setup_teardown(test_journal_cannot_grow, setup, teardown),
