@@ -41,14 +41,18 @@ struct agent_driver {
     uv_idle_t awake;   /* keeps the loop from blocking while something is deferred */
     uv_work_t work;    /* the commit under way */
     struct err work_err;
+    struct err rewrite_err;
     int work_result;
-    bool rewrite; /* the commit under way replaces the file */
+    bool rewrite;          /* the commit under way replaces the file */
+    bool rewrite_failed;   /* … could not, and has appended instead */
+    size_t rewrite_beyond; /* lines of the file: only then */
     bool working;
     bool failing;
     bool acting; /* an action is being carried out */
     bool closed;
     struct batch open;    /* gathered since the last commit began */
     struct batch writing; /* handed to the commit */
+    struct batch image;   /* the whole state with it, for a commit that replaces the file */
     uint64_t open_number; /* of the batch being gathered, from 1 */
     uint64_t durable;     /* batches up to here are */
     struct held *held;
@@ -230,14 +234,25 @@ void driver_step(struct agent_driver *driver, struct agent_event *event)
 
 /* ---- commits ------------------------------------------------------------------------------------ */
 
+/* A file that cannot be replaced (no descriptor, no room for two of them) can still grow, and what was
+ * decided must not wait for more than that. */
 static void commit_work(uv_work_t *work)
 {
     struct agent_driver *driver = work->data;
-    driver->work_result = driver->rewrite
-                              ? agent_journal_rewrite(driver->journal, driver->writing.records,
-                                                      driver->writing.count, &driver->work_err)
-                              : agent_journal_append(driver->journal, driver->writing.records,
-                                                     driver->writing.count, &driver->work_err);
+    bool replaced = false;
+    driver->rewrite_failed = false;
+    if (driver->rewrite) {
+        driver->work_result =
+            agent_journal_rewrite(driver->journal, driver->image.records, driver->image.count,
+                                  &replaced, &driver->work_err);
+        if (driver->work_result == 0 || replaced) {
+            return;
+        }
+        driver->rewrite_failed = true;
+        driver->rewrite_err = driver->work_err;
+    }
+    driver->work_result = agent_journal_append(driver->journal, driver->writing.records,
+                                               driver->writing.count, &driver->work_err);
 }
 
 static void tell_health(struct agent_driver *driver, bool ok, const char *text)
@@ -274,6 +289,12 @@ static void commit_cb(uv_work_t *work, int status)
     }
     driver->writing.count = 0;
     driver->durable = driver->open_number - 1;
+    driver->rewrite_beyond = AGENT_JOURNAL_REWRITE;
+    if (driver->rewrite_failed) {
+        driver->rewrite_beyond = agent_journal_lines(driver->journal) + DRIVER_REWRITE_AGAIN;
+        log_line(LOG_ERROR, "rewrite-failed", "the journal grows until it can be rewritten",
+                 "error", driver->rewrite_err.text, NULL);
+    }
     const bool was_failing = driver->failing;
     driver->failing = false;
     release(driver);
@@ -294,11 +315,11 @@ static void commit(struct agent_driver *driver)
         driver->writing = driver->open;
         driver->open = empty;
         driver->open_number++;
-        driver->rewrite = agent_journal_lines(driver->journal) > AGENT_JOURNAL_REWRITE;
+        driver->rewrite = agent_journal_lines(driver->journal) > driver->rewrite_beyond;
         if (driver->rewrite) {
-            driver->writing.count = 0;
+            driver->image.count = 0;
             (void)agent_core_snapshot(driver->io->core, batch_put,
-                                      &driver->writing); /* the visitor never fails */
+                                      &driver->image); /* the visitor never fails */
         }
     }
     driver->working = true;
@@ -369,6 +390,7 @@ int driver_create(struct agent_io *io, struct agent_journal *journal,
     driver->io = io;
     driver->journal = journal;
     driver->open_number = 1;
+    driver->rewrite_beyond = AGENT_JOURNAL_REWRITE;
     driver->held_end = &driver->held;
     driver->deferred_end = &driver->deferred;
     r = uv_timer_init(io->loop, &driver->timer);
@@ -414,6 +436,7 @@ struct agent_driver *driver_free(struct agent_driver *driver)
     }
     mem_free(driver->open.records);
     mem_free(driver->writing.records);
+    mem_free(driver->image.records);
     (void)agent_output_free(driver->output);
     return mem_free(driver);
 }

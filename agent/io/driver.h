@@ -6,6 +6,9 @@
  * libuv's pool; when it is durable, what waited for it is carried out. The timer is armed at the
  * core's deadline after every step.
  *
+ * A file that has become long is replaced by the whole state; where that fails it is appended to, and
+ * only what cannot be appended either has failed.
+ *
  * A commit that fails is tried again every second, for ever. Meanwhile beats still go out (they are
  * how the controller learns of it: checks_ok false, with the reason), everything else waits;
  * messages that are repeated anyway are dropped past DRIVER_HELD_MAX waiting actions. */
@@ -15,7 +18,11 @@
 #include "agent/io/agent_io.h"
 #include "agent/io/journal.h"
 
-enum { DRIVER_HELD_MAX = 256, DRIVER_RETRY_MS = 1000 };
+enum {
+    DRIVER_HELD_MAX = 256,
+    DRIVER_RETRY_MS = 1000,
+    DRIVER_REWRITE_AGAIN = 256, /* lines after a rewriting that failed */
+};
 
 /* journal and core are borrowed. limits: the core's. */
 MUST_CHECK int driver_create(struct agent_io *io, struct agent_journal *journal,

@@ -456,7 +456,7 @@ int agent_journal_append(struct agent_journal *journal, const struct agent_recor
 }
 
 int agent_journal_rewrite(struct agent_journal *journal, const struct agent_record *records,
-                          size_t count, struct err *err)
+                          size_t count, bool *ret_replaced, struct err *err)
 {
     struct buf text;
     buf_init(&text, AGENT_JOURNAL_SIZE_MAX);
@@ -471,6 +471,7 @@ int agent_journal_rewrite(struct agent_journal *journal, const struct agent_reco
         r = -errno;
     }
     const bool renamed = r == 0;
+    *ret_replaced = renamed;
     r = r == 0 && fsync(journal->dir_fd) != 0 ? -errno : r;
     if (renamed) { /* from now on this is the file, also when the folder could not be synced */
         (void)close(journal->fd);

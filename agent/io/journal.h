@@ -47,10 +47,12 @@ MUST_CHECK int agent_journal_append(struct agent_journal *journal,
                                     const struct agent_record *records, size_t count,
                                     struct err *err);
 
-/* Replaces all by these records: temporary file, fsync, rename, fsync of the folder. */
+/* Replaces all by these records: temporary file, fsync, rename, fsync of the folder. On failure
+ * *ret_replaced says which file is the journal now: the old one as it was, which can be appended to as
+ * before, or the new one, whose name may not be durable yet: call again. */
 MUST_CHECK int agent_journal_rewrite(struct agent_journal *journal,
                                      const struct agent_record *records, size_t count,
-                                     struct err *err);
+                                     bool *ret_replaced, struct err *err);
 
 size_t agent_journal_lines(const struct agent_journal *journal);
 

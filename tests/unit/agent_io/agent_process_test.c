@@ -14,6 +14,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/io/folders.h"
+#include "agent/io/journal.h"
 #include "agent/rank/keepstep.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
@@ -724,6 +725,46 @@ static void test_journal_cannot_grow(void **state)
     wait_lines(rig, "starts", 1);
 }
 
+/* A journal of so many lives that it is to be rewritten, which a folder of the new file's name
+ * prevents: the agent works, and the file grows. */
+static void make_long_journal(const struct agent_rig *rig)
+{
+    char path[256];
+    struct err err = {0};
+    struct agent_journal *journal = NULL;
+    struct agent_record *records =
+        mem_alloc(AGENT_JOURNAL_REWRITE + 1, sizeof(struct agent_record));
+    for (uint32_t i = 0; i <= AGENT_JOURNAL_REWRITE; i++) {
+        records[i] = (struct agent_record){.kind = AGENT_RECORD_LIFE, .number = i + 1};
+    }
+    (void)text_format(path, sizeof(path), "%s/state", rig->dir);
+    assert_int_equal(agent_journal_open(path, &journal, &err), 0);
+    assert_int_equal(agent_journal_replay(journal, NULL, NULL, &err), 0); /* begins the file */
+    assert_int_equal(agent_journal_append(journal, records, AGENT_JOURNAL_REWRITE + 1, &err), 0);
+    (void)agent_journal_free(journal);
+    mem_free(records);
+}
+
+static void test_journal_cannot_be_rewritten(void **state)
+{
+    struct agent_rig *rig = open_rig(state);
+    char path[256];
+    make_long_journal(rig);
+    (void)text_format(path, sizeof(path), "%s/state/agent.journal.new", rig->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    rig_script(rig, "echo x >> {dir}/starts; exec sleep 1000");
+    rig_start(rig);
+    rig_desire_run(rig, 1, 0, 1);
+    assert_true(rig_wait(rig, (struct rig_state){.job = 1, .running = true}, LONG_MS));
+    assert_true(rig->fake.beat.checks_ok);
+    assert_int_equal(rmdir(path), 0);
+    rig_kill(rig);
+    rig_start(rig); /* what was appended is there, and now it is rewritten */
+    assert_true(rig_wait(rig, (struct rig_state){.job = 1, .running = true}, LONG_MS));
+    assert_int_equal(rig_lines(rig, "starts"), 1);
+    assert_in_range(rig_lines(rig, "state/agent.journal"), 1, 32);
+}
+
 /* What the agent costs beside eight ranks that step four times a second. */
 static uint64_t read_number(pid_t pid, const char *file, const char *behind)
 {
@@ -832,6 +873,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_environment, setup, teardown),
         cmocka_unit_test_setup_teardown(test_library, setup, teardown),
         cmocka_unit_test_setup_teardown(test_journal_cannot_grow, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_journal_cannot_be_rewritten, setup, teardown),
         cmocka_unit_test_setup_teardown(test_footprint, setup, teardown),
         cmocka_unit_test_setup_teardown(test_controller_away, setup, teardown),
         cmocka_unit_test_setup_teardown(test_killed_at_every_record, setup, teardown),

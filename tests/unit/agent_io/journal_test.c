@@ -238,13 +238,41 @@ static void test_rewrite(void **state)
     write_three(*state);
     struct agent_journal *journal = open_journal(*state, &kept, &result);
     const struct agent_record records[2] = {some(7), some(8)};
-    assert_int_equal(agent_journal_rewrite(journal, records, 1, &err), 0);
+    bool replaced = false;
+    assert_int_equal(agent_journal_rewrite(journal, records, 1, &replaced, &err), 0);
+    assert_true(replaced);
     assert_int_equal(agent_journal_append(journal, &records[1], 1, &err), 0);
     (void)agent_journal_free(journal);
     (void)agent_journal_free(open_journal(*state, &kept, &result));
     assert_int_equal(kept.count, 2);
     assert_int_equal(kept.records[0].attempt, 7);
     assert_int_equal(kept.records[1].attempt, 8);
+}
+
+/* No descriptor for the second file: the first one is as before and goes on. */
+static void test_rewrite_without_descriptors(void **state)
+{
+    struct kept kept;
+    struct err err = {0};
+    struct rlimit limit;
+    int result = 0;
+    bool replaced = true;
+    write_three(*state);
+    struct agent_journal *journal = open_journal(*state, &kept, &result);
+    const struct agent_record record = some(4);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const struct rlimit none = {.rlim_cur = 1, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int failed = agent_journal_rewrite(journal, &record, 1, &replaced, &err);
+    const int appended = agent_journal_append(journal, &record, 1, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(failed, -EMFILE);
+    assert_non_null(strstr(err.text, "cannot be rewritten"));
+    assert_false(replaced);
+    assert_int_equal(appended, 0);
+    (void)agent_journal_free(journal);
+    (void)agent_journal_free(open_journal(*state, &kept, &result));
+    assert_int_equal(kept.count, 4);
 }
 
 static void test_one_agent_a_folder(void **state)
@@ -303,6 +331,7 @@ int main(void)
         T(test_another_format),
         T(test_full_disk),
         T(test_rewrite),
+        T(test_rewrite_without_descriptors),
         T(test_one_agent_a_folder),
         T(test_crash_points),
     };
