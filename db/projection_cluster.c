@@ -12,7 +12,11 @@ static const struct projection_sql rows[] = {
     {RECORD_term_began_kind, "INSERT INTO terms VALUES (:r_seq, :term, :r_wall, :away_ms)"},
     {RECORD_counters_adopted_kind, "UPDATE cluster SET term = max(term, :term)"},
     {RECORD_counters_adopted_kind,
-     "UPDATE jobs SET attempt = max(coalesce(attempt, 0), :attempt) WHERE job = :job"},
+     "UPDATE jobs SET attempt = max(coalesce(attempt, 0), :attempt), stop_request = 0 "
+     "WHERE job = :job"},
+    {RECORD_counters_adopted_kind,
+     "INSERT INTO attempts (job, attempt, recovery, restore_step, restore_attempt, made_wall_ms) "
+     "SELECT :job, :attempt, 0, 0, 0, :r_wall WHERE :job > 0 ON CONFLICT DO NOTHING"},
     {RECORD_automation_kind, "UPDATE cluster SET observe = :observe, paused = :paused, "
                              "paused_cause = :cause, automation_actor = :actor"},
     {RECORD_breaker_kind, "UPDATE cluster SET breaker_open = :open, breaker_suspects = :suspects, "

@@ -605,11 +605,16 @@ static int fold_counters_adopted(struct core *core, const struct record *r, stru
     (void)err;
     const struct record_counters_adopted *u = &r->u.counters_adopted;
     struct job *job = job_at(core, u->job);
-    if (job != NULL && u->attempt > job->d.attempt) {
+    bool same = job != NULL && u->attempt == job->d.attempt && !job->d.launched;
+    if (job != NULL && (!job->d.attempted || u->attempt > job->d.attempt || same)) {
         job->d.attempt = u->attempt;
         job->d.attempted = true;
         job->d.launched = true; /* its ranks were found running */
         job->d.ended = false;
+        job->d.approved = false;
+        job->d.stop_request = false;
+        job->d.incident = 0; /* it was about an attempt that is long over */
+        job->d.restore_failures = 0;
         job->slots_done = 0;
         for (uint32_t i = 0; i < job->slot_count; i++) {
             struct slot *slot = slot_at(core, job, i);

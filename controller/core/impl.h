@@ -14,6 +14,7 @@
  *   desired.c     what each agent shall run
  *   peers.c       whom an agent may ask when it is cut off
  *   request.c     operators' requests
+ *   adopt.c       … to take over what agents run and the store does not know
  *   account.c     every second has one kind
  *   layout.c, layout_fresh.c, judge.c   pure functions
  *   view.c        state.h
@@ -214,6 +215,7 @@ void job_stop_for_good(struct core *core, struct job *job, const char *reason);
 void job_end_attempt(struct core *core, struct job *job); /* its stop is ordered from now on */
 void job_fence_rest(struct core *core, struct job *job, const char *text);
 void job_ask_save(struct core *core, struct job *job);
+void job_ask_hold(struct core *core, struct job *job, bool on, const char *actor);
 bool job_runs(const struct job *job); /* ranks of the current attempt are wanted to run */
 void job_due(const struct core *core, const struct job *job, uint64_t *due_ms);
 uint64_t job_phase_limit_ms(const struct job *job, uint8_t rank_phase);
@@ -244,6 +246,9 @@ uint32_t plan_label(struct core *core, const char *label); /* 0 for "" */
 /* A held job runs nothing: its nodes that are to leave, or are lost, need not wait for it. */
 void plan_release_leaving(struct core *core, struct job *job);
 void plan_choose_port(struct core *core, struct job *job);
+void plan_leave_slot(struct core *core, const struct job *job, uint32_t slot);
+void plan_take_slot(struct core *core, const struct job *job, uint32_t slot, uint32_t node,
+                    uint32_t from, const char *why); /* from: who had it, 0 = nobody */
 
 /* ---- checkpoint.c ---- */
 void checkpoint_message(struct core *core, struct node *node, const struct msg_checkpoint *message);
@@ -261,6 +266,16 @@ void peers_tell(struct core *core, struct node *node);
 
 /* ---- request.c ---- */
 void request_handle(struct core *core, const struct request *request);
+/* The answer of this request, and its line in the audit log. */
+void request_reply(struct core *core, const struct request *request, int32_t result, uint32_t job,
+                   bool changed, const char *format, ...) __attribute__((format(printf, 6, 7)));
+void request_audit(struct core *core, const struct request *request, const char *verb,
+                   const char *subject, const char *result);
+
+/* ---- adopt.c ---- */
+void adopt_request(struct core *core, const struct request *request);
+bool adopt_is_due(const struct core *core, const struct job *job); /* agents know a newer attempt */
+void adopt_stop_foreign(struct core *core, const struct request *request);
 
 /* ---- account.c ---- */
 uint8_t account_kind(const struct core *core, const struct job *job);

@@ -364,6 +364,17 @@ void job_ask_save(struct core *core, struct job *job)
     ask_save(core, job, false);
 }
 
+void job_ask_hold(struct core *core, struct job *job, bool on, const char *actor)
+{
+    struct record *record = record_begin(core, RECORD_hold_asked_kind);
+    record->u.hold_asked.job = job->d.job;
+    record->u.hold_asked.on = on;
+    text_copy(record->u.hold_asked.actor, NAME_SIZE, actor);
+    record->job = job->d.job;
+    record_subject(record, "job/%s", job->d.name);
+    core_emit(core, record);
+}
+
 static bool uses_library(const struct core *core, const struct job *job)
 {
     return core->slots[job->slot_base].mailbox;

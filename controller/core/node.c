@@ -244,10 +244,10 @@ void node_settle(struct core *core, struct node *node)
     case NODE_READY:
     case NODE_PROBATION:
     case NODE_CHECKING:
-        if (marked) {
-            node_move(core, node, NODE_OUT, "marked");
-        } else if (holds) {
+        if (holds) {
             node_move(core, node, NODE_ACTIVE, "took a slot");
+        } else if (marked) {
+            node_move(core, node, NODE_OUT, "marked");
         } else if (node->d.life == NODE_CHECKING) {
             finish_checking(core, node);
         } else if (node->checks_bad) {
@@ -258,7 +258,10 @@ void node_settle(struct core *core, struct node *node)
         }
         return;
     case NODE_OUT:
-        if (!marked) {
+        if (holds) { /* only when it is adopted with what it runs */
+            node_move(core, node, NODE_CHECKING, "its slot was adopted");
+            node_settle(core, node);
+        } else if (!marked) {
             node_move(core, node, NODE_CHECKING, "no mark is left");
             finish_checking(core, node);
         }

@@ -487,7 +487,7 @@ static uint32_t lost_slots(struct core *core, const struct job *job)
     return lost;
 }
 
-static void leave_slot(struct core *core, const struct job *job, uint32_t slot)
+void plan_leave_slot(struct core *core, const struct job *job, uint32_t slot)
 {
     struct node *node = node_at(core, core_slot(core, job, slot)->d.node);
     if (node == NULL) {
@@ -511,13 +511,13 @@ void plan_release_leaving(struct core *core, struct job *job)
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
         if (node != NULL && must_leave(core, node)) {
-            leave_slot(core, job, i);
+            plan_leave_slot(core, job, i);
         }
     }
 }
 
-static void take_slot(struct core *core, const struct job *job, uint32_t slot, uint32_t node_id,
-                      uint32_t from, const char *why)
+void plan_take_slot(struct core *core, const struct job *job, uint32_t slot, uint32_t node_id,
+                    uint32_t from, const char *why)
 {
     struct node *node = node_at(core, node_id);
     struct record *record = record_begin(core, RECORD_slot_taken_kind);
@@ -620,7 +620,7 @@ static enum plan_result place_fresh(struct core *core, struct job *job)
     }
     make_attempt(core, job, choose(core, job));
     for (uint32_t i = 0; i < job->slot_count; i++) {
-        take_slot(core, job, i, core->plan_ids[i], 0, "first placement");
+        plan_take_slot(core, job, i, core->plan_ids[i], 0, "first placement");
     }
     plan_choose_port(core, job);
     emit_plan(core, job, 0, 0, 0);
@@ -638,7 +638,7 @@ static enum plan_result give_up_slots(struct core *core, struct job *job, uint32
                                       const char *why)
 {
     for (uint32_t i = 0; i < lost; i++) {
-        leave_slot(core, job, core->plan_lost[i]);
+        plan_leave_slot(core, job, core->plan_lost[i]);
     }
     return no_spare(core, job, why);
 }
@@ -683,9 +683,9 @@ static enum plan_result swap(struct core *core, struct job *job)
     }
     for (uint32_t i = 0; i < lost; i++) {
         uint32_t old = core_slot(core, job, core->plan_swaps[i].slot)->d.node;
-        leave_slot(core, job, core->plan_swaps[i].slot);
-        take_slot(core, job, core->plan_swaps[i].slot, core->plan_swaps[i].node, old,
-                  layout_near_words[core->plan_swaps[i].near]);
+        plan_leave_slot(core, job, core->plan_swaps[i].slot);
+        plan_take_slot(core, job, core->plan_swaps[i].slot, core->plan_swaps[i].node, old,
+                       layout_near_words[core->plan_swaps[i].near]);
     }
     plan_choose_port(core, job);
     emit_plan(core, job, last, lost_steps, lost);

@@ -7,11 +7,8 @@
 
 #include "controller/core/impl.h"
 
-static void reply(struct core *core, const struct request *request, int32_t result, uint32_t job,
-                  bool changed, const char *format, ...) __attribute__((format(printf, 6, 7)));
-
-static void reply(struct core *core, const struct request *request, int32_t result, uint32_t job,
-                  bool changed, const char *format, ...)
+void request_reply(struct core *core, const struct request *request, int32_t result, uint32_t job,
+                   bool changed, const char *format, ...)
 {
     struct action *action = action_begin(core, ACTION_REPLY);
     va_list arguments;
@@ -24,8 +21,8 @@ static void reply(struct core *core, const struct request *request, int32_t resu
     action->u.reply.changed = changed;
 }
 
-static void audit(struct core *core, const struct request *request, const char *verb,
-                  const char *subject, const char *result)
+void request_audit(struct core *core, const struct request *request, const char *verb,
+                   const char *subject, const char *result)
 {
     struct record *record = record_begin(core, RECORD_acted_kind);
     text_copy(record->u.acted.actor, NAME_SIZE, request->actor);
@@ -46,7 +43,7 @@ static struct job *job_or_reply(struct core *core, const struct request *request
 {
     struct job *job = job_at(core, request->job);
     if (job == NULL) {
-        reply(core, request, -ENOENT, 0, false, "there is no such job; keepstep get jobs");
+        request_reply(core, request, -ENOENT, 0, false, "there is no such job; keepstep get jobs");
         return NULL;
     }
     return job;
@@ -56,8 +53,8 @@ static struct job *live_job(struct core *core, const struct request *request)
 {
     struct job *job = job_or_reply(core, request);
     if (job != NULL && core_job_over(job)) {
-        reply(core, request, -EBUSY, job->d.job, false, "%s is %s already", job->d.name,
-              WORD(job_state, job->d.state));
+        request_reply(core, request, -EBUSY, job->d.job, false, "%s is %s already", job->d.name,
+                      WORD(job_state, job->d.state));
         return NULL;
     }
     return job;
@@ -72,12 +69,12 @@ static bool name_taken(struct core *core, const struct request *request)
         }
         if (job->d.text_hash == request->spec->text_hash && job->d.text_hash != 0) {
             /* said again by somebody who never saw the answer */
-            reply(core, request, 0, job->d.job, false, "%s was submitted already and is %s",
-                  job->d.name, WORD(job_state, job->d.state));
+            request_reply(core, request, 0, job->d.job, false, "%s was submitted already and is %s",
+                          job->d.name, WORD(job_state, job->d.state));
         } else {
-            reply(core, request, -EBUSY, job->d.job, false,
-                  "a job named %s is %s; cancel it first or choose another name", job->d.name,
-                  WORD(job_state, job->d.state));
+            request_reply(core, request, -EBUSY, job->d.job, false,
+                          "a job named %s is %s; cancel it first or choose another name",
+                          job->d.name, WORD(job_state, job->d.state));
         }
         return true;
     }
@@ -96,12 +93,12 @@ static bool shape_ok(struct core *core, const struct request *request, uint32_t 
     uint32_t world;
     text_copy(shape.order, sizeof shape.order, spec->order);
     if (spec->ranks_per_node > RANKS_PER_NODE_MAX) {
-        reply(core, request, -EINVAL, 0, false, "layout.ranks_per_node is at most %d",
-              RANKS_PER_NODE_MAX);
+        request_reply(core, request, -EINVAL, 0, false, "layout.ranks_per_node is at most %d",
+                      RANKS_PER_NODE_MAX);
         return false;
     }
     if (layout_check_shape(&shape, &world, ret_slots, &err) < 0) {
-        reply(core, request, -EINVAL, 0, false, "layout: %s", err.text);
+        request_reply(core, request, -EINVAL, 0, false, "layout: %s", err.text);
         return false;
     }
     return true;
@@ -123,20 +120,22 @@ static bool fits(struct core *core, const struct request *request, uint32_t slot
         live += core_job_over(&core->jobs[i]) ? 0 : 1;
     }
     if (live >= core->limits.jobs) {
-        reply(core, request, -ENOSPC, 0, false, "limits.jobs is %u and %s at work",
-              core->limits.jobs, text_plural(core->limits.jobs, "that one is", "all of them are"));
+        request_reply(core, request, -ENOSPC, 0, false, "limits.jobs is %u and %s at work",
+                      core->limits.jobs,
+                      text_plural(core->limits.jobs, "that one is", "all of them are"));
         return false;
     }
     /* twice the room, since regions of ended jobs may leave holes between them */
     if (slots_in_use(core) + slots > core->limits.slots / 2) {
-        reply(core, request, -ENOSPC, 0, false, "limits.slots is %u; %u %s asked for besides %u",
-              core->limits.slots / 2, slots, text_plural(slots, "is", "are"), slots_in_use(core));
+        request_reply(core, request, -ENOSPC, 0, false,
+                      "limits.slots is %u; %u %s asked for besides %u", core->limits.slots / 2,
+                      slots, text_plural(slots, "is", "are"), slots_in_use(core));
         return false;
     }
     if (!fold_has_room(core, slots)) {
-        reply(core, request, -ENOSPC, 0, false,
-              "%u %s not free between the jobs that wait; cancel one or try later", slots,
-              text_plural(slots, "slot is", "slots in a row are"));
+        request_reply(core, request, -ENOSPC, 0, false,
+                      "%u %s not free between the jobs that wait; cancel one or try later", slots,
+                      text_plural(slots, "slot is", "slots in a row are"));
         return false;
     }
     return true;
@@ -154,9 +153,9 @@ static void submit(struct core *core, const struct request *request)
         usable += core_node_usable(core, &core->nodes[i]) ? 1 : 0;
     }
     if (request->dry_run) {
-        reply(core, request, 0, 0, true, "%u %s wanted, %u usable now; would %s", slots,
-              text_plural(slots, "node", "nodes"), usable,
-              usable >= slots ? "start now" : "wait for nodes");
+        request_reply(core, request, 0, 0, true, "%u %s wanted, %u usable now; would %s", slots,
+                      text_plural(slots, "node", "nodes"), usable,
+                      usable >= slots ? "start now" : "wait for nodes");
         return;
     }
     struct record *record = record_begin(core, RECORD_job_submitted_kind);
@@ -175,8 +174,8 @@ static void submit(struct core *core, const struct request *request)
                 slots, text_plural(slots, "node", "nodes"), u->ranks_per_node,
                 text_plural(u->ranks_per_node, "rank", "ranks"));
     core_emit(core, record);
-    reply(core, request, 0, id, true, "submitted %s: %u %s wanted, %u usable now", u->name, slots,
-          text_plural(slots, "node", "nodes"), usable);
+    request_reply(core, request, 0, id, true, "submitted %s: %u %s wanted, %u usable now", u->name,
+                  slots, text_plural(slots, "node", "nodes"), usable);
 }
 
 static void cancel(struct core *core, const struct request *request)
@@ -186,15 +185,23 @@ static void cancel(struct core *core, const struct request *request)
         return;
     }
     if (job->d.quarantined) {
-        reply(core, request, -EBUSY, job->d.job, false,
-              "rows of %s in the journal cannot be read, so its ranks are left alone: end them on "
-              "their nodes, or start from a backup",
-              job->d.name);
+        request_reply(
+            core, request, -EBUSY, job->d.job, false,
+            "rows of %s in the journal cannot be read, so its ranks are left alone: end them on "
+            "their nodes, or start from a backup",
+            job->d.name);
+        return;
+    }
+    if (adopt_is_due(core, job)) { /* a stop from here would not reach what runs */
+        request_reply(core, request, -EBUSY, job->d.job, false,
+                      "agents run an attempt of %s that this store does not know: keepstep admin "
+                      "adopt first, or admin stop-foreign",
+                      job->d.name);
         return;
     }
     if (core_job_over(job) || job->d.cancelled) {
-        reply(core, request, core_job_over(job) && !job->d.cancelled ? -EBUSY : 0, job->d.job,
-              false, "%s is %s", job->d.name, WORD(job_state, job->d.state));
+        request_reply(core, request, core_job_over(job) && !job->d.cancelled ? -EBUSY : 0,
+                      job->d.job, false, "%s is %s", job->d.name, WORD(job_state, job->d.state));
         return;
     }
     if (!request->dry_run) {
@@ -206,10 +213,10 @@ static void cancel(struct core *core, const struct request *request)
         record_subject(record, "job/%s", job->d.name);
         core_emit(core, record);
         text_format(subject, sizeof subject, "job/%s", job->d.name);
-        audit(core, request, "cancel", subject, "stopping");
+        request_audit(core, request, "cancel", subject, "stopping");
     }
-    reply(core, request, 0, job->d.job, true, "%s: stopping its ranks (grace %u ms)", job->d.name,
-          job->d.stop_grace_ms);
+    request_reply(core, request, 0, job->d.job, true, "%s: stopping its ranks (grace %u ms)",
+                  job->d.name, job->d.stop_grace_ms);
 }
 
 static void hold(struct core *core, const struct request *request)
@@ -219,25 +226,20 @@ static void hold(struct core *core, const struct request *request)
         return;
     }
     if (job->d.state == JOB_HELD || job->d.hold_asked) {
-        reply(core, request, 0, job->d.job, false, "%s is held", job->d.name);
+        request_reply(core, request, 0, job->d.job, false, "%s is held", job->d.name);
         return;
     }
     if (!request->dry_run) {
         char subject[SUBJECT_SIZE];
-        struct record *record = record_begin(core, RECORD_hold_asked_kind);
-        record->u.hold_asked.job = job->d.job;
-        record->u.hold_asked.on = true;
-        text_copy(record->u.hold_asked.actor, NAME_SIZE, request->actor);
-        record->job = job->d.job;
-        record_subject(record, "job/%s", job->d.name);
-        core_emit(core, record);
+        job_ask_hold(core, job, true, request->actor);
         text_format(subject, sizeof subject, "job/%s", job->d.name);
-        audit(core, request, "hold", subject, "asked");
+        request_audit(core, request, "hold", subject, "asked");
         if (job->d.state == JOB_PENDING) {
             job_move(core, job, JOB_HELD, "held by an operator; keepstep release goes on");
         }
     }
-    reply(core, request, 0, job->d.job, true, "%s: held after its next checkpoint", job->d.name);
+    request_reply(core, request, 0, job->d.job, true, "%s: held after its next checkpoint",
+                  job->d.name);
 }
 
 static void release(struct core *core, const struct request *request)
@@ -247,28 +249,23 @@ static void release(struct core *core, const struct request *request)
         return;
     }
     if (job->d.state != JOB_HELD && !job->d.hold_asked) {
-        reply(core, request, 0, job->d.job, false, "%s is not held", job->d.name);
+        request_reply(core, request, 0, job->d.job, false, "%s is not held", job->d.name);
         return;
     }
     if (request->dry_run) {
-        reply(core, request, 0, job->d.job, true, "%s would go on", job->d.name);
+        request_reply(core, request, 0, job->d.job, true, "%s would go on", job->d.name);
         return;
     }
     char subject[SUBJECT_SIZE];
-    struct record *record = record_begin(core, RECORD_hold_asked_kind);
-    record->u.hold_asked.job = job->d.job;
-    text_copy(record->u.hold_asked.actor, NAME_SIZE, request->actor);
-    record->job = job->d.job;
-    record_subject(record, "job/%s", job->d.name);
-    core_emit(core, record);
-    record = record_begin(core, RECORD_rollback_approved_kind);
+    job_ask_hold(core, job, false, request->actor);
+    struct record *record = record_begin(core, RECORD_rollback_approved_kind);
     record->u.rollback_approved.job = job->d.job;
     text_copy(record->u.rollback_approved.actor, NAME_SIZE, request->actor);
     record->job = job->d.job;
     record_subject(record, "job/%s", job->d.name);
     core_emit(core, record);
     text_format(subject, sizeof subject, "job/%s", job->d.name);
-    audit(core, request, "release", subject, "goes on");
+    request_audit(core, request, "release", subject, "goes on");
     if (job->d.state == JOB_HELD) {
         if (!job->d.attempted) {
             job_move(core, job, JOB_PENDING, "");
@@ -276,7 +273,7 @@ static void release(struct core *core, const struct request *request)
             recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
         }
     }
-    reply(core, request, 0, job->d.job, true, "%s goes on", job->d.name);
+    request_reply(core, request, 0, job->d.job, true, "%s goes on", job->d.name);
 }
 
 static void save_now(struct core *core, const struct request *request)
@@ -286,17 +283,17 @@ static void save_now(struct core *core, const struct request *request)
         return;
     }
     if (job->d.state != JOB_RUNNING) {
-        reply(core, request, -EBUSY, job->d.job, false,
-              "%s is %s; a save can be asked of a "
-              "running job",
-              job->d.name, WORD(job_state, job->d.state));
+        request_reply(core, request, -EBUSY, job->d.job, false,
+                      "%s is %s; a save can be asked of a "
+                      "running job",
+                      job->d.name, WORD(job_state, job->d.state));
         return;
     }
     if (!request->dry_run) {
         job_ask_save(core, job);
     }
-    reply(core, request, 0, job->d.job, true, "%s: a save is asked for at its next step",
-          job->d.name);
+    request_reply(core, request, 0, job->d.job, true, "%s: a save is asked for at its next step",
+                  job->d.name);
 }
 
 static void restart(struct core *core, const struct request *request)
@@ -306,18 +303,19 @@ static void restart(struct core *core, const struct request *request)
         return;
     }
     if (job->d.state != JOB_RUNNING) {
-        reply(core, request, -EBUSY, job->d.job, false, "%s is %s; only a running job is restarted",
-              job->d.name, WORD(job_state, job->d.state));
+        request_reply(core, request, -EBUSY, job->d.job, false,
+                      "%s is %s; only a running job is restarted", job->d.name,
+                      WORD(job_state, job->d.state));
         return;
     }
     if (!request->dry_run) {
         char subject[SUBJECT_SIZE];
         text_format(subject, sizeof subject, "job/%s", job->d.name);
-        audit(core, request, "restart", subject, "planned restart");
+        request_audit(core, request, "restart", subject, "planned restart");
         recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
     }
-    reply(core, request, 0, job->d.job, true, "%s: restarts from its newest checkpoint",
-          job->d.name);
+    request_reply(core, request, 0, job->d.job, true, "%s: restarts from its newest checkpoint",
+                  job->d.name);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -327,15 +325,15 @@ static bool nodes_exist(struct core *core, const struct request *request)
     for (uint32_t i = 0; i < request->node_count; i++) {
         const struct node *node = core_node(core, request->nodes[i]);
         if (node == NULL || node->d.removed) {
-            reply(core, request, -ENOENT, 0, false,
-                  "node %u of the list does not exist; nothing "
-                  "was changed",
-                  i + 1);
+            request_reply(core, request, -ENOENT, 0, false,
+                          "node %u of the list does not exist; nothing "
+                          "was changed",
+                          i + 1);
             return false;
         }
     }
     if (request->node_count == 0) {
-        reply(core, request, -EINVAL, 0, false, "no node is named");
+        request_reply(core, request, -EINVAL, 0, false, "no node is named");
         return false;
     }
     return true;
@@ -366,11 +364,12 @@ static void drain(struct core *core, const struct request *request)
     }
     count_moves(core, request, &slots, &spares);
     if (request->when != WHEN_JOB_END && slots > spares) {
-        reply(core, request, -ENOSPC, 0, false,
-              "%u %s %u %s and %u %s ready; nothing was changed (--when job-end needs none)",
-              request->node_count, text_plural(request->node_count, "node holds", "nodes hold"),
-              slots, text_plural(slots, "slot", "slots"), spares,
-              text_plural(spares, "spare is", "spares are"));
+        request_reply(
+            core, request, -ENOSPC, 0, false,
+            "%u %s %u %s and %u %s ready; nothing was changed (--when job-end needs none)",
+            request->node_count, text_plural(request->node_count, "node holds", "nodes hold"),
+            slots, text_plural(slots, "slot", "slots"), spares,
+            text_plural(spares, "spare is", "spares are"));
         return;
     }
     for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
@@ -384,18 +383,19 @@ static void drain(struct core *core, const struct request *request)
                                       .text = request->reason});
     }
     if (!request->dry_run) {
-        audit(core, request, "drain", "nodes", WORD(leave_when, request->when));
+        request_audit(core, request, "drain", "nodes", WORD(leave_when, request->when));
     }
     if (slots == 0) {
-        reply(core, request, 0, 0, true, "%u %s no slot: nothing has to move", request->node_count,
-              text_plural(request->node_count, "node holds", "nodes hold"));
+        request_reply(core, request, 0, 0, true, "%u %s no slot: nothing has to move",
+                      request->node_count,
+                      text_plural(request->node_count, "node holds", "nodes hold"));
         return;
     }
-    reply(core, request, 0, 0, true, "%u %s %u %s; %u of %u ready %s would take %s; when: %s",
-          request->node_count, text_plural(request->node_count, "node holds", "nodes hold"), slots,
-          text_plural(slots, "slot", "slots"), slots, spares,
-          text_plural(spares, "spare", "spares"), text_plural(slots, "it", "them"),
-          WORD(leave_when, request->when));
+    request_reply(
+        core, request, 0, 0, true, "%u %s %u %s; %u of %u ready %s would take %s; when: %s",
+        request->node_count, text_plural(request->node_count, "node holds", "nodes hold"), slots,
+        text_plural(slots, "slot", "slots"), slots, spares, text_plural(spares, "spare", "spares"),
+        text_plural(slots, "it", "them"), WORD(leave_when, request->when));
 }
 
 static void cordon(struct core *core, const struct request *request)
@@ -413,12 +413,12 @@ static void cordon(struct core *core, const struct request *request)
                                       .text = request->reason});
     }
     if (!request->dry_run) {
-        audit(core, request, "cordon", "nodes", "no new use; slots stay");
+        request_audit(core, request, "cordon", "nodes", "no new use; slots stay");
     }
-    reply(core, request, 0, 0, true, "%u %s and %s not chosen again", request->node_count,
-          text_plural(request->node_count, "node cordoned; it keeps its slot",
-                      "nodes cordoned; they keep their slots"),
-          text_plural(request->node_count, "is", "are"));
+    request_reply(core, request, 0, 0, true, "%u %s and %s not chosen again", request->node_count,
+                  text_plural(request->node_count, "node cordoned; it keeps its slot",
+                              "nodes cordoned; they keep their slots"),
+                  text_plural(request->node_count, "is", "are"));
 }
 
 static void accept_inventory(struct core *core, struct node *node)
@@ -471,16 +471,17 @@ static void undrain(struct core *core, const struct request *request, bool only_
             core_mark(core, node->d.node, 0) != NULL ? core_mark(core, node->d.node, 0) : example;
     }
     if (!request->dry_run) {
-        audit(core, request, only_cordon ? "uncordon" : "undrain", "nodes", "marks cleared");
+        request_audit(core, request, only_cordon ? "uncordon" : "undrain", "nodes",
+                      "marks cleared");
     }
     if (left > 0 && !request->dry_run) {
-        reply(core, request, 0, 0, true, "%u %s; %u still marked, such as %s by %s/%s: %s",
-              request->node_count, text_plural(request->node_count, "node", "nodes"), left,
-              core->nodes[example->d.node - 1].d.name, WORD(mark_owner, example->d.owner),
-              example->d.code, example->d.text);
+        request_reply(core, request, 0, 0, true, "%u %s; %u still marked, such as %s by %s/%s: %s",
+                      request->node_count, text_plural(request->node_count, "node", "nodes"), left,
+                      core->nodes[example->d.node - 1].d.name, WORD(mark_owner, example->d.owner),
+                      example->d.code, example->d.text);
     } else {
-        reply(core, request, 0, 0, true, "%u %s: checked, then spare", request->node_count,
-              text_plural(request->node_count, "node", "nodes"));
+        request_reply(core, request, 0, 0, true, "%u %s: checked, then spare", request->node_count,
+                      text_plural(request->node_count, "node", "nodes"));
     }
 }
 
@@ -493,10 +494,10 @@ static void remove_nodes(struct core *core, const struct request *request)
         const struct node *node = core_node(core, request->nodes[i]);
         const struct job *job = core_job(core, node->d.job);
         if (job != NULL) {
-            reply(core, request, -EBUSY, job->d.job, false,
-                  "%s holds slot %u of %s; keepstep "
-                  "drain %s first; nothing was changed",
-                  node->d.name, node->d.slot, job->d.name, node->d.name);
+            request_reply(core, request, -EBUSY, job->d.job, false,
+                          "%s holds slot %u of %s; keepstep "
+                          "drain %s first; nothing was changed",
+                          node->d.name, node->d.slot, job->d.name, node->d.name);
             return;
         }
     }
@@ -515,8 +516,8 @@ static void remove_nodes(struct core *core, const struct request *request)
             text_copy(action->u.text, TEXT_SIZE, "this node was removed by an operator");
         }
     }
-    reply(core, request, 0, 0, true, "%u %s removed", request->node_count,
-          text_plural(request->node_count, "node", "nodes"));
+    request_reply(core, request, 0, 0, true, "%u %s removed", request->node_count,
+                  text_plural(request->node_count, "node", "nodes"));
 }
 
 /* ---- the cluster ---------------------------------------------------------------------------- */
@@ -553,113 +554,10 @@ static void automation(struct core *core, const struct request *request)
             link_breaker_close(core); /* a person has looked at what is silent, too */
         }
     }
-    reply(core, request, 0, 0, true, "automation: %s",
-          core->g.paused    ? "paused"
-          : core->g.observe ? "observes"
-                            : "acts");
-}
-
-static void adopt_counters(struct core *core, uint32_t job, uint32_t attempt, uint64_t term)
-{
-    struct record *record = record_begin(core, RECORD_counters_adopted_kind);
-    record->u.counters_adopted.job = job;
-    record->u.counters_adopted.attempt = attempt;
-    record->u.counters_adopted.term = term;
-    record_subject(record, "cluster");
-    record_says(record, "CountersAdopted", SEVERITY_WARN, "term %llu, job %u attempt %u",
-                (unsigned long long)term, job, attempt);
-    core_emit(core, record);
-}
-
-/* A recovery from an attempt that turns out to be an old one: it has been recovered from already,
- * by a controller whose records this store has lost. */
-static void overtaken(struct core *core, struct job *job)
-{
-    const struct recovery *recovery = core_recovery(core, job->d.recovery);
-    if (recovery != NULL && !recovery->d.planned && job->d.state == JOB_RECOVERING) {
-        recovery_close(core, job, OUTCOME_RECOVERED);
-        job_move(core, job, JOB_RUNNING, "");
-    }
-}
-
-/* Counters can be moved on, a layout that this store never saw cannot be guessed. */
-static bool layout_known(struct core *core, const struct request *request)
-{
-    for (uint32_t i = 0; i < core->foreign_count; i++) {
-        const struct record_image_foreign *d = &core->foreigns[i].d;
-        const struct job *job = core_job(core, d->job);
-        const struct node *node = core_node(core, d->node);
-        if (job != NULL && !core_job_over(job) && node->d.job != job->d.job && !d->resolved) {
-            reply(core, request, -EBUSY, job->d.job, false,
-                  "%s runs ranks of %s and holds no slot of it here: this store is older than the "
-                  "layout; start from a newer one, or admin stop-foreign; nothing was changed",
-                  node->d.name, job->d.name);
-            return false;
-        }
-    }
-    return true;
-}
-
-static void adopt(struct core *core, const struct request *request, bool stop)
-{
-    if (!stop && !layout_known(core, request)) {
-        return;
-    }
-    uint32_t resolved = 0;
-    uint32_t unknown = 0;
-    for (uint32_t i = 0; i < core->foreign_count && !request->dry_run; i++) {
-        struct record_image_foreign d = core->foreigns[i].d;
-        bool named = request->node_count == 0;
-        for (uint32_t k = 0; k < request->node_count; k++) {
-            named = named || request->nodes[k] == d.node;
-        }
-        if (!named || d.resolved) {
-            continue;
-        }
-        if (!stop && core_job(core, d.job) == NULL) {
-            unknown++; /* there is no job that they could belong to: they stay listed */
-            continue;
-        }
-        struct record *record = record_begin(core, RECORD_foreign_resolved_kind);
-        record->u.foreign_resolved.node = d.node;
-        record->u.foreign_resolved.job = d.job;
-        record->u.foreign_resolved.attempt = d.attempt;
-        record->u.foreign_resolved.stopped = stop;
-        record->node = d.node;
-        record_subject(record, "node/%s", core->nodes[d.node - 1].d.name);
-        record_says(record, "ForeignResolved", SEVERITY_INFO, "%s by %s",
-                    stop ? "stopped" : "adopted", request->actor);
-        core_emit(core, record);
-        const struct job *job = core_job(core, d.job);
-        if (!stop && job != NULL && (!job->d.attempted || d.attempt > job->d.attempt)) {
-            adopt_counters(core, d.job, d.attempt, 0);
-            overtaken(core, job_at(core, d.job));
-        }
-        resolved++;
-    }
-    if (!request->dry_run && !stop && core->old_store) {
-        adopt_counters(core, 0, 0, core->term_seen + 1);
-        core->old_store = false;
-    }
-    for (uint32_t i = 0; i < core->node_count && !request->dry_run; i++) {
-        if (core->nodes[i].session != 0) {
-            desired_send_node(core, &core->nodes[i]);
-        }
-    }
-    if (!request->dry_run) {
-        audit(core, request, stop ? "stop-foreign" : "adopt", "cluster", "done");
-    }
-    if (unknown > 0) {
-        reply(core, request, 0, 0, true,
-              "%u %s of foreign ranks adopted; %u %s to no job that this store knows and %s left "
-              "alone: keepstep admin stop-foreign ends %s",
-              resolved, text_plural(resolved, "set", "sets"), unknown,
-              text_plural(unknown, "belongs", "belong"), text_plural(unknown, "is", "are"),
-              text_plural(unknown, "it", "them"));
-        return;
-    }
-    reply(core, request, 0, 0, resolved > 0, "%u %s of foreign ranks %s", resolved,
-          text_plural(resolved, "set", "sets"), stop ? "told to stop" : "adopted");
+    request_reply(core, request, 0, 0, true, "automation: %s",
+                  core->g.paused    ? "paused"
+                  : core->g.observe ? "observes"
+                                    : "acts");
 }
 
 void request_handle(struct core *core, const struct request *request)
@@ -667,10 +565,10 @@ void request_handle(struct core *core, const struct request *request)
     bool full = core->pending_records >= core->limits.pending_records;
     core->look = true;
     if (full && request->verb != REQUEST_CANCEL) {
-        reply(core, request, -EAGAIN, 0, false,
-              "the store does not keep up: %u %s; only a cancel is accepted until it does",
-              core->pending_records,
-              text_plural(core->pending_records, "record waits", "records wait"));
+        request_reply(core, request, -EAGAIN, 0, false,
+                      "the store does not keep up: %u %s; only a cancel is accepted until it does",
+                      core->pending_records,
+                      text_plural(core->pending_records, "record waits", "records wait"));
         return;
     }
     switch ((enum request_verb)request->verb) {
@@ -708,10 +606,10 @@ void request_handle(struct core *core, const struct request *request)
         remove_nodes(core, request);
         return;
     case REQUEST_ADOPT:
-        adopt(core, request, false);
+        adopt_request(core, request);
         return;
     case REQUEST_STOP_FOREIGN:
-        adopt(core, request, true);
+        adopt_stop_foreign(core, request);
         return;
     case REQUEST_AUTOMATION:
         automation(core, request);
