@@ -466,8 +466,8 @@ void adopt_request(struct core *core, const struct request *request)
     }
     if (tally.unknown > 0) {
         text_format(result, sizeof result,
-                    "%u %s of foreign ranks adopted%.80s; %u %s to no job of this store: left "
-                    "alone, keepstep admin stop-foreign ends %s",
+                    "%u %s of foreign ranks adopted%.70s; %u %s to no job that this store knows: "
+                    "left alone, keepstep admin stop-foreign ends %s",
                     tally.sets, text_plural(tally.sets, "set", "sets"), tally.text, tally.unknown,
                     text_plural(tally.unknown, "belongs", "belong"),
                     text_plural(tally.unknown, "it", "them"));
