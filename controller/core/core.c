@@ -129,8 +129,11 @@ int core_replay(struct core *core, const struct record *record, struct err *err)
 {
     CHECK(!core->started);
     int code = fold_record(core, record, err);
-    /* What a bad row left out may be missed by later rows of the same job: kept and ignored. */
-    return code < 0 && record->job != 0 && is_quarantined(core, record->job) ? 0 : code;
+    const struct node *node = core_node(core, record->node);
+    bool of_node = record_owner(record->kind) == RECORD_OF_NODE && node != NULL && node->set_aside;
+    bool of_job = record->job != 0 && is_quarantined(core, record->job);
+    /* What a bad row left out may be missed by later rows of the same: kept and ignored. */
+    return code < 0 && (of_node || of_job) ? 0 : code;
 }
 
 void core_quarantine(struct core *core, uint32_t id)
@@ -142,6 +145,34 @@ void core_quarantine(struct core *core, uint32_t id)
     if (!is_quarantined(core, id) && core->quarantine_count < ARRAY_SIZE(core->quarantine)) {
         core->quarantine[core->quarantine_count++] = id;
     }
+}
+
+int core_quarantine_node(struct core *core, uint32_t id, const char *name)
+{
+    CHECK(!core->started);
+    struct err err = {0};
+    if (id == core->node_count + 1) {
+        struct record record = {.kind = RECORD_node_joined_kind,
+                                .service_ms = core->g.service_ms,
+                                .wall_ms = core->g.wall_ms};
+        bool usable = text_is_name(name, NAME_SIZE) && core_node_find(core, name) == 0;
+        record.u.node_joined.node = id;
+        if (usable) {
+            text_copy(record.u.node_joined.name, NAME_SIZE, name);
+        } else {
+            text_format(record.u.node_joined.name, NAME_SIZE, "unreadable-%u", id);
+        }
+        int code = fold_record(core, &record, &err);
+        if (code < 0) {
+            return code;
+        }
+    }
+    struct node *node = node_at(core, id);
+    if (node == NULL) {
+        return -EINVAL;
+    }
+    node->set_aside = true;
+    return 0;
 }
 
 /* ---- one step ------------------------------------------------------------------------------- */
@@ -162,6 +193,30 @@ static void set_time(struct core *core, const struct event *event)
     core->t = event->now_ms - core->stall_ms;
     core->pending_records = event->pending_records;
     core->stepped = true;
+}
+
+/* The mark says it to people, and to later starts, which may read a snapshot instead of the row. */
+static void say_quarantined(struct core *core)
+{
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        struct node *node = &core->nodes[i];
+        bool marked = mark_find(core, node->d.node, MARK_RECOVERY, "quarantined") != NULL;
+        if (node->set_aside && !marked && !node->d.removed) {
+            char text[TEXT_SIZE];
+            text_format(text, sizeof text,
+                        "a row about it in the journal cannot be read: not judged, not used, its "
+                        "ranks left alone; keepstep remove %s, then restart its agent",
+                        node->d.name);
+            mark_set(core, node,
+                     &(struct mark_order){.owner = MARK_RECOVERY,
+                                          .level = MARK_NO_NEW,
+                                          .when = WHEN_JOB_END,
+                                          .code = "quarantined",
+                                          .actor = "keepstep",
+                                          .text = text});
+        }
+        node->set_aside = node->set_aside || marked;
+    }
 }
 
 static void start(struct core *core, const struct event *event)
@@ -191,6 +246,7 @@ static void start(struct core *core, const struct event *event)
                 (unsigned long long)core->g.term + 1);
     core_emit(core, record);
     core->nonce = core->g.term << 32;
+    say_quarantined(core);
     core->look = true;
 }
 
@@ -386,6 +442,9 @@ static void check_nodes(const struct core *core)
         const struct node *node = &core->nodes[i];
         CHECK(node->d.node == i + 1);
         CHECK(node->d.life < node_life_count);
+        if (node->set_aside) {
+            continue; /* its life is what could be read of it */
+        }
         if (node->d.job == 0) {
             CHECK(node->d.life != NODE_ACTIVE && node->d.life != NODE_LEAVING);
         } else {

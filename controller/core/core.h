@@ -65,6 +65,11 @@ MUST_CHECK int core_replay(struct core *core, const struct record *record, struc
 /* A row of this job could not be read: its later records that no longer fit are kept and ignored,
  * and nothing is decided about it. The job need not be known. Only before EVENT_START. */
 void core_quarantine(struct core *core, uint32_t job);
+/* The same of a row about this node (record_owner): it keeps its name and its slot, is neither
+ * judged nor used nor told anything, and carries the mark recovery/quarantined from EVENT_START on,
+ * until an operator removes it. A node whose first row is bad is made with this name, that of the
+ * row's subject. -EINVAL: there is no such node, and it cannot be the next one either. */
+MUST_CHECK int core_quarantine_node(struct core *core, uint32_t node, const char *name);
 
 /* One event in, everything that follows from it out. Never fails: refusals are replies. */
 void core_step(struct core *core, const struct event *event, struct core_output *ret_output);

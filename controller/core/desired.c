@@ -1,8 +1,8 @@
 /* desired.c: what each agent shall run, as level state: run, stop, or no opinion.
  *
  * Derived from the state and from nothing else, so that sending it again is always right. It is
- * sent when it changes and at every new session. A job that is unknown or quarantined, and
- * everything while the store is older than the world, is "no opinion". */
+ * sent when it changes and at every new session. A job that is unknown or quarantined, a node that
+ * is quarantined, and everything while the store is older than the world, is "no opinion". */
 #include <string.h>
 
 #include "controller/core/impl.h"
@@ -84,7 +84,8 @@ static void fill(const struct core *core, struct node *node, const struct job *j
     u->job = job->d.job;
     u->sequence = ++node->desired_sequence;
     u->mode = DESIRED_NONE;
-    if (job->d.quarantined || core->old_store || !job->d.attempted) {
+    if (job->d.quarantined || node->set_aside || core->old_store || !job->d.attempted ||
+        report_misplaced(node, job)) {
         return;
     }
     if (node->d.job == job->d.job && job_runs(job)) {

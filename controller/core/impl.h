@@ -204,6 +204,9 @@ void report_attempts(struct core *core, struct node *node, const struct attempt_
 void report_ends(struct core *core, struct node *node, const struct msg_rank_ends *ends);
 void report_forget(struct job *job, struct slot *slot); /* soft state of a new attempt */
 bool report_empty(const struct node *node);             /* nothing of any attempt runs there */
+/* It runs ranks of the very attempt that this job runs, and holds no slot of it: the store is wrong
+ * about one of them, and nobody knows of which. */
+bool report_misplaced(const struct node *node, const struct job *job);
 /* No rank of an attempt <= `attempt` of this job can run there: proven by the node's own report. */
 bool report_gone(const struct node *node, uint32_t job, uint32_t attempt);
 

@@ -31,7 +31,7 @@ enum {
 
 static bool watched(const struct node *node)
 {
-    return !node->d.removed && !node->d.lost && node->d.life != NODE_JOINING;
+    return !node->d.removed && !node->d.lost && !node->set_aside && node->d.life != NODE_JOINING;
 }
 
 static bool reachable(const struct core *core, const struct node *node)
@@ -496,9 +496,9 @@ void link_due(const struct core *core, uint64_t *due_ms)
 /* Heard of late: more than half a beat over time is not silence yet, but it may become one. */
 static bool may_be_lost(const struct core *core, const struct node *node)
 {
-    if (node->d.lost || node->goodbye_ms > core->t ||
+    if (node->d.lost || node->set_aside || node->goodbye_ms > core->t ||
         mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL) {
-        return false; /* decided, or fenced: whatever it is, it is not waited for */
+        return false; /* decided, fenced or not judged: whatever it is, it is not waited for */
     }
     uint64_t heard = node->beat_ms != 0 ? node->beat_ms : core->start_ms;
     return node->suspect_ms != 0 ||

@@ -214,6 +214,9 @@ static void finish_checking(struct core *core, struct node *node)
 
 void node_settle(struct core *core, struct node *node)
 {
+    if (node->set_aside) {
+        return; /* whatever its life was: nothing is concluded from it */
+    }
     if (!node->d.lost && proven_empty(core, node) &&
         mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL) {
         mark_clear(core, node, MARK_RECOVERY, "unproven", "keepstep", "its agent proved it empty");

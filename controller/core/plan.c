@@ -468,7 +468,8 @@ static uint64_t last_step(const struct core *core, const struct job *job)
 static bool must_leave(const struct core *core, const struct node *node)
 {
     uint8_t when;
-    return node->d.lost || (node_leaves(core, node, &when) && when != WHEN_JOB_END);
+    return node->d.lost || node->set_aside ||
+           (node_leaves(core, node, &when) && when != WHEN_JOB_END);
 }
 
 /* Fills plan_lost and plan_holders; returns how many slots change hands. */

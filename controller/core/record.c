@@ -52,6 +52,34 @@ const struct record_table *record_table_by_name(const char *name)
     return NULL;
 }
 
+enum record_owner record_owner(uint16_t kind)
+{
+    switch (kind) {
+    case RECORD_node_joined_kind:
+    case RECORD_node_session_kind:
+    case RECORD_node_moved_kind:
+    case RECORD_node_lost_kind:
+    case RECORD_node_back_kind:
+    case RECORD_node_removed_kind:
+    case RECORD_inventory_accepted_kind:
+    case RECORD_mark_set_kind:
+    case RECORD_mark_cleared_kind:
+    case RECORD_strike_kind:
+        return RECORD_OF_NODE;
+    case RECORD_acted_kind:
+    case RECORD_foreign_seen_kind: /* said again with the next report */
+    case RECORD_foreign_resolved_kind:
+        return RECORD_OF_NOBODY;
+    case RECORD_store_opened_kind:
+    case RECORD_term_began_kind:
+    case RECORD_automation_kind:
+    case RECORD_breaker_kind:
+        return RECORD_OF_CLUSTER;
+    default:
+        return kind >= RECORD_FIRST_IMAGE ? RECORD_OF_CLUSTER : RECORD_OF_JOB;
+    }
+}
+
 static uint64_t field_digest(uint64_t hash, const struct record_field *field, const uint8_t *at)
 {
     switch (field->type) {

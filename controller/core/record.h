@@ -477,6 +477,15 @@ enum record_kind {
 };
 enum { RECORD_FIRST_IMAGE = 64, RECORD_KIND_MAX = 74 };
 
+/* What is set aside when a row of this kind cannot be used. */
+enum record_owner {
+    RECORD_OF_CLUSTER, /* nothing after it could be trusted */
+    RECORD_OF_JOB,
+    RECORD_OF_NODE,
+    RECORD_OF_NOBODY, /* nothing rests on it: it is passed over */
+};
+enum record_owner record_owner(uint16_t kind);
+
 /* What a person sees in `watch events`. A record with event "" is history but not an event. */
 struct record_event {
     char type[32];    /* "NodeLost", "RecoveryStarted" …; "" = no event */

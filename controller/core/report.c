@@ -30,6 +30,17 @@ bool report_empty(const struct node *node)
     return true;
 }
 
+bool report_misplaced(const struct node *node, const struct job *job)
+{
+    for (uint32_t i = 0; i < node->report_count && node->d.job != job->d.job; i++) {
+        const struct attempt_report *report = &node->reports[i];
+        if (report->job == job->d.job && report->attempt == job->d.attempt && !report->empty) {
+            return job_runs(job);
+        }
+    }
+    return false;
+}
+
 bool report_gone(const struct node *node, uint32_t job, uint32_t attempt)
 {
     bool told = false;
@@ -303,6 +314,10 @@ static void report_one(struct core *core, struct node *node, const struct attemp
     }
     bool present =
         node->d.job == job->d.job && report->attempt == job->d.attempt && job->d.launched;
+    if (report_misplaced(node, job)) {
+        foreign(core, node, report);
+        return;
+    }
     if (!present) {
         return; /* of an attempt that is over, or of a slot that this node no longer holds */
     }

@@ -443,7 +443,8 @@ static void undrain_one(struct core *core, const struct request *request, struct
     mark_clear(core, node, MARK_OPERATOR, "drain", request->actor, request->reason);
     if (text_equal(request->clear_code, "unproven")) {
         mark_waive(core, node, request->actor, request->reason);
-    } else if (request->clear_code[0] != '\0') {
+    } else if (request->clear_code[0] != '\0' &&
+               !text_equal(request->clear_code, "quarantined")) { /* no word makes it good */
         for (uint8_t owner = 0; owner < mark_owner_count; owner++) {
             mark_clear(core, node, owner, request->clear_code, request->actor, request->reason);
         }

@@ -57,6 +57,7 @@ struct node {
     bool reported;   /* reports are of this process's lifetime */
     bool checks_ok;  /* a beat of this session said so */
     bool checks_bad; /* a beat of this session said the contrary */
+    bool set_aside;  /* rows about it cannot be read: no opinion, see core_quarantine_node */
 };
 
 struct mark {

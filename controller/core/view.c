@@ -95,6 +95,9 @@ const char *core_node_state_word(const struct core *core, const struct node *nod
     if (ret_star != NULL) {
         *ret_star = node->session == 0;
     }
+    if (node->set_aside) {
+        return "unknown"; /* quarantined, as its mark says */
+    }
     if (node->d.lost) {
         return "down";
     }
@@ -130,7 +133,7 @@ bool core_node_usable(const struct core *core, const struct node *node)
     bool reachable = node->d.address[0] != '\0'; /* rank 0 of an attempt may come to stand there */
     return life_ok && reachable && !node->d.removed && !node->d.lost && node->d.job == 0 &&
            node->link == LINK_UP && node->session != 0 && node->reported && node->checks_ok &&
-           report_empty(node) && !node_marked(core, node);
+           !node->set_aside && report_empty(node) && !node_marked(core, node);
 }
 
 const struct job *core_job_at(const struct core *core, uint32_t index)

@@ -1,9 +1,10 @@
-/* replay.c: one bad job must not keep the controller from starting: its records are kept in the
- * journal and ignored, its ranks are left alone until a person looks at it. */
+/* replay.c: one bad job or node must not keep the controller from starting: its records are kept in
+ * the journal and ignored, its ranks are left alone until a person looks at it. */
 #include "controller/io/replay.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "controller/core/state.h"
 #include "proto/base/log.h"
@@ -38,16 +39,68 @@ static void quarantine(struct replay *replay, uint32_t job, uint64_t sequence, c
     replay->report.jobs_quarantined++;
 }
 
+/* true: the node is set aside, and the replay goes on. */
+static bool quarantine_node(struct replay *replay, uint32_t id, const char *subject,
+                            uint64_t sequence, const char *reason)
+{
+    const struct node *known = core_node(replay->core, id);
+    if (known != NULL && known->set_aside) {
+        return true;
+    }
+    const char *name = strncmp(subject, "node/", 5) == 0 ? subject + 5 : "";
+    if (id == 0 || core_quarantine_node(replay->core, id, name) < 0) {
+        return false;
+    }
+    char number[24];
+    (void)text_format(number, sizeof(number), "%" PRIu64, sequence); /* fits */
+    log_line(LOG_ERROR, "node-quarantined",
+             "a record of this node cannot be used: it is not judged and not used, and its ranks "
+             "are left alone, until it is removed and its agent has come again",
+             "node", core_node(replay->core, id)->d.name, "sequence", number, "reason", reason,
+             NULL);
+    replay->report.nodes_quarantined++;
+    return true;
+}
+
+/* What a row that cannot be used is about is set aside. false: nothing after it can be trusted. */
+static bool set_aside(struct replay *replay, uint16_t kind, const struct store_bad *bad)
+{
+    char number[24];
+    switch (record_owner(kind)) {
+    case RECORD_OF_NODE:
+        if (quarantine_node(replay, bad->node, bad->subject, bad->sequence, bad->reason)) {
+            return true;
+        }
+        break;
+    case RECORD_OF_NOBODY:
+        (void)text_format(number, sizeof(number), "%" PRIu64, bad->sequence); /* fits */
+        log_line(LOG_WARN, "record-unreadable", "nothing rests on this record, ignoring",
+                 "sequence", number, "reason", bad->reason, NULL);
+        return true;
+    case RECORD_OF_CLUSTER:
+        return false;
+    case RECORD_OF_JOB:
+        break;
+    }
+    if (bad->job != 0) {
+        quarantine(replay, bad->job, bad->sequence, bad->reason);
+    }
+    return bad->job != 0;
+}
+
 static int visit_record(const struct record *record, void *context)
 {
     struct replay *replay = context;
     struct err err = {0};
-    int result = core_replay(replay->core, record, &err);
-    if (result == 0) {
+    if (core_replay(replay->core, record, &err) == 0) {
         return 0;
     }
-    if (record->job != 0) {
-        quarantine(replay, record->job, record->sequence, err.text);
+    struct store_bad bad = {.sequence = record->sequence,
+                            .job = record->job,
+                            .node = record->node,
+                            .subject = record->subject,
+                            .reason = err.text};
+    if (set_aside(replay, record->kind, &bad)) {
         return 0;
     }
     return err_set(replay->err, -EUCLEAN,
@@ -59,8 +112,8 @@ static int visit_record(const struct record *record, void *context)
 static int visit_bad(const struct store_bad *bad, void *context)
 {
     struct replay *replay = context;
-    if (bad->job != 0) {
-        quarantine(replay, bad->job, bad->sequence, bad->reason);
+    const struct record_table *table = record_table_by_name(bad->kind);
+    if (table != NULL && set_aside(replay, table->kind, bad)) {
         return 0;
     }
     return err_set(replay->err, -EUCLEAN,

@@ -11,11 +11,13 @@
 struct replay_report {
     struct store_replayed store;
     uint32_t jobs_quarantined; /* at this start */
+    uint32_t nodes_quarantined;
 };
 
 /* Folds the whole journal into a fresh core and checks every invariant. A record of a job that
- * cannot be read or folded quarantines that job, said in the log, and the controller goes on; a bad
- * record of no job is an error, because nothing after it could be trusted. Logs. */
+ * cannot be read or folded quarantines that job, one of a node that node, said in the log, and the
+ * controller goes on; a line that nothing rests on (an audit line) is passed over. A bad record of
+ * the cluster itself is an error, because nothing after it could be trusted. Logs. */
 MUST_CHECK int replay_journal(struct store *store, struct core *core,
                               struct replay_report *ret_report, struct err *err);
 

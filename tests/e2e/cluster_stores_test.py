@@ -87,6 +87,33 @@ def yesterdays(cluster):
     same(starts(cluster, NAME), once_each((0, 1), 4), "processes started")
 
 
+def damaged_node_row(cluster):
+    """a damaged row of a node: that node is left alone, the controller starts, the job goes on"""
+    ranks = all_ranks(cluster)
+    node = cluster.slot_nodes(NAME)[1]
+    cluster.kill_controller()
+    copy_database(cluster, cluster.folder / "sound")
+    with contextlib.closing(sqlite3.connect(cluster.database)) as connection:
+        connection.execute("UPDATE journal SET body = '{\"node\": \"x\"}' WHERE seq = "
+                           "(SELECT max(seq) FROM journal WHERE kind = 'node_moved' "
+                           "AND subject = ?)", ("node/" + node,))
+        connection.commit()
+    cluster.start_controller()
+    cluster.until(lambda: all(one["connected"] for one in cluster.get("/v1/nodes")["items"]), 15,
+                  "all agents are back")
+    shown = {one["name"]: one for one in cluster.get("/v1/nodes")["items"]}[node]
+    same(shown["state"], "unknown", "the state of the node")
+    check("quarantined" in [mark["code"] for mark in shown["marks"]], shown)
+    wait_step(cluster, NAME, cluster.job(NAME)["step"] + 3)
+    same(cluster.job(NAME)["state"], "running", "the job")
+    same(all_ranks(cluster), ranks, "the ranks")
+    cluster.kill_controller()
+    put_database(cluster, cluster.folder / "sound")
+    cluster.start_controller()
+    wait_step(cluster, NAME, cluster.job(NAME)["step"] + 1)
+    same(all_ranks(cluster), ranks, "the ranks")
+
+
 def damaged_row(cluster):
     """F3: a damaged row: the job is quarantined, the controller starts, the ranks are left alone"""
     ranks = all_ranks(cluster)
@@ -175,5 +202,6 @@ def empty(cluster):
 if __name__ == "__main__":
     with Cluster(3, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([started_twice, yesterdays, damaged_row, refused_files, empty],
+        sys.exit(run_in_cluster([started_twice, yesterdays, damaged_row, damaged_node_row,
+                                 refused_files, empty],
                                 the_cluster))

@@ -527,6 +527,39 @@ static void test_bad_record(void **state)
     bench_close(&bench);
 }
 
+/* The same of a node: it is set aside, and everything else goes on; a line of the audit log that
+ * cannot be used is passed over. */
+static void test_bad_node_record(void **state)
+{
+    (void)state;
+    struct bench bench;
+    static struct client client;
+    struct err err = {0};
+    run_job(&bench, &client);
+    bench_run(&bench, 100);
+    static struct record bad[2];
+    bad[0] = (struct record){.kind = RECORD_node_moved_kind, .version = RECORD_VERSION, .node = 1};
+    (void)text_copy(bad[0].subject, sizeof(bad[0].subject), "node/gpu-0001");
+    bad[0].u.node_moved.node = 1;
+    bad[0].u.node_moved.from = NODE_JOINING;
+    bad[0].u.node_moved.to = NODE_ACTIVE;
+    bad[1] = (struct record){.kind = RECORD_foreign_resolved_kind, .version = RECORD_VERSION};
+    (void)text_copy(bad[1].subject, sizeof(bad[1].subject), "node/gpu-0001");
+    bad[1].u.foreign_resolved.node = 77;
+    assert_int_equal(store_append_sync(bench.store, bad, 2, 2000, &err), 0);
+    struct core *fresh = NULL;
+    struct replay_report report;
+    assert_int_equal(core_create(&core_limits_default, core_config_of(bench.core), 9, &fresh), 0);
+    assert_int_equal(replay_journal(bench.store, fresh, &report, &err), 0);
+    assert_int_equal(report.nodes_quarantined, 1);
+    assert_int_equal(report.jobs_quarantined, 0);
+    assert_true(core_node(fresh, 1)->set_aside);
+    assert_false(core_job(fresh, 1)->d.quarantined);
+    (void)core_free(fresh);
+    client_close(&client);
+    bench_close(&bench);
+}
+
 /* ---- drills -------------------------------------------------------------------------------- */
 
 static void test_drill_texts(void **state)
@@ -561,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_log_read),
         cmocka_unit_test(test_snapshot),
         cmocka_unit_test(test_bad_record),
+        cmocka_unit_test(test_bad_node_record),
         cmocka_unit_test(test_drill_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
