@@ -113,6 +113,9 @@ static json_t *conditions(const struct core *core, const struct job *job)
     if (core_held(core)) {
         add_condition(list, "AutomationHeld", true, "Held", core_held_text(core));
     }
+    if (job->would[0] != '\0') {
+        add_condition(list, "WouldAct", true, "AutomationHeld", job->would);
+    }
     if (job->waiting_spare) {
         add_condition(list, "WaitingForSpare", true, "NoSpare", job->wait_text);
     }
@@ -179,8 +182,14 @@ json_t *show_layout(uint32_t tensor, uint32_t context, uint32_t pipeline, uint32
 /* Why the job is as it is; of a pending one: what it waits for. */
 static void set_reason(json_t *object, const struct core *core, const struct job *job)
 {
-    char text[128];
+    char text[2 * TEXT_SIZE];
     uint32_t usable = 0;
+    if (job->would[0] != '\0') {
+        text_format(text, sizeof text, "automation would %s; nothing is done: %s", job->would,
+                    core_held(core) ? core_held_text(core) : "the breaker for silence is open");
+        show_set_text(object, "reason", text);
+        return;
+    }
     if (job->d.state != JOB_PENDING || job->d.reason[0] != '\0') {
         show_set_text(object, "reason", job->waiting_spare ? job->wait_text : job->d.reason);
         return;

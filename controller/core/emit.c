@@ -68,6 +68,19 @@ void core_would(struct core *core, uint32_t job_id, uint32_t node_id, const char
     core_emit(core, record);
 }
 
+void job_would(struct core *core, struct job *job, uint32_t node, const char *what)
+{
+    if (core->old_store) {
+        return; /* what it would do means nothing */
+    }
+    job->would_still = true;
+    if (text_equal(job->would, what)) {
+        return;
+    }
+    text_copy(job->would, sizeof job->would, what);
+    core_would(core, job->d.job, node, what);
+}
+
 struct action *action_begin(struct core *core, uint8_t kind)
 {
     CHECK(core->action_count < core->action_limit);

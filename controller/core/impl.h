@@ -136,8 +136,10 @@ void record_subject(struct record *record, const char *format, ...)
 void record_says(struct record *record, const char *type, uint8_t severity, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void core_emit(struct core *core, struct record *record); /* folds it; it is the last one begun */
-/* Automation is held: says once, durably, what it would do now ("take it for lost: ..."). */
+/* Automation is held: says, durably, what it would do now ("take it for lost: ..."). */
 void core_would(struct core *core, uint32_t job, uint32_t node, const char *what);
+/* The same of a job, once until it is something else; shown with the job as long as it is held. */
+void job_would(struct core *core, struct job *job, uint32_t node, const char *what);
 struct action *action_begin(struct core *core, uint8_t kind);
 struct action *action_send(struct core *core, struct node *node, uint8_t message);
 void core_trace(struct core *core, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -242,6 +244,8 @@ enum plan_result { PLAN_MADE, PLAN_WAITS, PLAN_OVER };
 /* Blame, budgets, evictions, layout, checkpoint: everything that phase `plan` decides. */
 enum plan_result plan_make(struct core *core, struct job *job, struct recovery *recovery);
 void plan_verdict(struct core *core, struct job *job);
+/* What plan_make would do now, as a sentence without a subject; changes nothing. */
+void plan_foresee(struct core *core, struct job *job, char text[TEXT_SIZE]);
 uint32_t plan_spares(const struct core *core, const struct job *job); /* usable ones for this job */
 /* How many of them are kept for jobs that wait in a recovery and go before this one. */
 uint32_t plan_claims(const struct core *core, const struct job *job);
@@ -256,6 +260,9 @@ void plan_take_slot(struct core *core, const struct job *job, uint32_t slot, uin
 /* ---- checkpoint.c ---- */
 void checkpoint_message(struct core *core, struct node *node, const struct msg_checkpoint *message);
 void checkpoint_abandon(struct core *core, struct job *job); /* writing ones of a stopped attempt */
+/* The best one besides `skip`; NULL: from the beginning. */
+const struct checkpoint *checkpoint_best_but(const struct core *core, const struct job *job,
+                                             const struct checkpoint *skip);
 void checkpoint_mark(struct core *core, const struct checkpoint *checkpoint, uint8_t state,
                      const char *note);
 

@@ -233,11 +233,17 @@ static bool is_next(const struct core *core, const struct job *job)
 
 static void look_pending(struct core *core, struct job *job)
 {
-    if (core_held(core) || !link_settled(core) || !is_next(core, job)) {
+    if (!link_settled(core) || !is_next(core, job)) {
         return;
     }
     if (plan_spares(core, job) < job->slot_count + plan_claims(core, job)) {
         return; /* waits; what is missing is said by whoever asks */
+    }
+    if (core_held(core)) {
+        char text[TEXT_SIZE];
+        plan_foresee(core, job, text);
+        job_would(core, job, 0, text);
+        return;
     }
     job_move(core, job, JOB_STARTING, "");
     recovery_open(core, job, CAUSE_START, 0, service_now(core));
@@ -316,12 +322,16 @@ static uint32_t slot_behind(const struct core *core, const struct job *job, bool
     return last;
 }
 
-static void look_for_hang(struct core *core, struct job *job)
+/* true: it hangs. */
+static bool look_for_hang(struct core *core, struct job *job)
 {
-    bool frozen =
-        core->g.breaker_open || core_held(core) || job->d.stop_request || ends_now(core, job);
+    bool frozen = core->g.breaker_open || job->d.stop_request || ends_now(core, job);
     if (frozen || !job->d.watch_progress || core->t < hang_ms(core, job)) {
-        return;
+        return false;
+    }
+    if (core_held(core)) {
+        job_would(core, job, 0, "stop it: no rank moved within its limit");
+        return true;
     }
     bool alone;
     uint32_t last = slot_behind(core, job, &alone);
@@ -340,6 +350,7 @@ static void look_for_hang(struct core *core, struct job *job)
                 alone ? "its slot alone is behind" : "no slot alone is behind, the last stand",
                 (unsigned long long)slot->step, (unsigned long long)quiet);
     recovery_fact(core, job, &fact, service_now(core) - quiet);
+    return true;
 }
 
 static void ask_save(struct core *core, struct job *job, bool stop)
@@ -438,7 +449,14 @@ static void look_for_change(struct core *core, struct job *job)
     /* A stop that was asked for stands also when its reason is gone: the program is leaving, and
      * nobody looks for a hang meanwhile. */
     bool wanted = wants_change(core, job, &when) || job->d.stop_request;
-    if (!wanted || core_held(core) || core->g.breaker_open) {
+    if (!wanted) {
+        return;
+    }
+    if (core_held(core) || core->g.breaker_open) {
+        job_would(core, job, 0,
+                  job->d.hold_asked ? "stop it at its next checkpoint, to hold it"
+                                    : "stop it at its next checkpoint, to move it off nodes that "
+                                      "are to leave");
         return;
     }
     if (!job->d.hold_asked && !job->d.stop_request &&
@@ -464,11 +482,8 @@ static void look_for_change(struct core *core, struct job *job)
     }
 }
 
-void job_look(struct core *core, struct job *job)
+static void look(struct core *core, struct job *job)
 {
-    if (core_job_over(job) || job->d.quarantined) {
-        return;
-    }
     if (job->d.cancelled && job->d.state != JOB_STOPPING) {
         job_stop_for_good(core, job, "cancelled");
     }
@@ -481,8 +496,7 @@ void job_look(struct core *core, struct job *job)
         look_pending(core, job);
         break;
     case JOB_RUNNING:
-        look_for_hang(core, job);
-        if (job->d.state == JOB_RUNNING) {
+        if (!look_for_hang(core, job)) {
             look_for_change(core, job);
         }
         break;
@@ -497,6 +511,18 @@ void job_look(struct core *core, struct job *job)
     }
     if (job->d.recovery != 0 && job->d.state != JOB_STOPPING && !core_job_over(job)) {
         recovery_look(core, job);
+    }
+}
+
+void job_look(struct core *core, struct job *job)
+{
+    if (core_job_over(job) || job->d.quarantined) {
+        return;
+    }
+    job->would_still = false;
+    look(core, job);
+    if (!job->would_still) {
+        job->would[0] = '\0';
     }
 }
 

@@ -395,23 +395,32 @@ static void evict(struct core *core, const struct job *job, const struct inciden
                                   .text = incident->d.why});
 }
 
+/* The failure for which this blamed node is to leave the job; NULL when it is not: of every failure
+ * that the recovery took in, those who held their slot then. */
+static const struct incident *evicted_for(const struct core *core, const struct job *job,
+                                          const struct record_image_blamed *blamed)
+{
+    const struct recovery *recovery = core_recovery(core, job->d.recovery);
+    const struct incident *incident = core_incident(core, blamed->incident);
+    const struct node *node = core_node(core, blamed->node);
+    if (recovery == NULL || incident == NULL || incident->d.job != job->d.job ||
+        !incident->d.evict || incident->d.attempt < recovery->d.attempt ||
+        node->d.job != job->d.job) {
+        return NULL;
+    }
+    bool held_then = core_slot(core, job, node->d.slot)->d.since_attempt <= incident->d.attempt;
+    return held_then && !marked_for(core, incident->d.incident, node->d.node) ? incident : NULL;
+}
+
 /* Blamed nodes leave. A lost one is marked already; one that was only unreachable comes back
  * through its checks; one with a fault of its own waits for its repair. Not at the verdict but
  * here, where automation may act: until then the verdict is only said. */
 static void evict_blamed(struct core *core, const struct job *job)
 {
-    const struct recovery *recovery = core_recovery(core, job->d.recovery);
-    for (uint32_t i = 0; i < core->blamed_count && recovery != NULL; i++) {
-        struct node *node = node_at(core, core->blamed[i].node);
-        const struct incident *incident = core_incident(core, core->blamed[i].incident);
-        /* Of every failure that this recovery took in, and of those who held their slot then. */
-        if (incident == NULL || incident->d.job != job->d.job || !incident->d.evict ||
-            incident->d.attempt < recovery->d.attempt || node->d.job != job->d.job) {
-            continue;
-        }
-        bool held_then = core_slot(core, job, node->d.slot)->d.since_attempt <= incident->d.attempt;
-        if (held_then && !marked_for(core, incident->d.incident, node->d.node)) {
-            evict(core, job, incident, node);
+    for (uint32_t i = 0; i < core->blamed_count; i++) {
+        const struct incident *incident = evicted_for(core, job, &core->blamed[i]);
+        if (incident != NULL) {
+            evict(core, job, incident, node_at(core, core->blamed[i].node));
         }
     }
 }
@@ -442,13 +451,19 @@ void plan_verdict(struct core *core, struct job *job)
 
 /* ---- the checkpoint ------------------------------------------------------------------------- */
 
+static bool failed_twice(const struct job *job, const struct checkpoint *checkpoint)
+{
+    return checkpoint != NULL && job->d.restore_failures >= RESTORE_FAILURES_MAX &&
+           checkpoint->d.step == job->d.restore_step &&
+           checkpoint->d.attempt == job->d.restore_attempt;
+}
+
 /* The one to restore. One that has failed twice in a row is corrupt, and the one before is taken.
  */
 static const struct checkpoint *choose(struct core *core, struct job *job)
 {
     const struct checkpoint *best = core_checkpoint_best(core, job);
-    if (best != NULL && job->d.restore_failures >= RESTORE_FAILURES_MAX &&
-        best->d.step == job->d.restore_step && best->d.attempt == job->d.restore_attempt) {
+    if (failed_twice(job, best)) {
         checkpoint_mark(core, best, CKPT_CORRUPT, "two attempts failed while loading it");
         best = core_checkpoint_best(core, job);
     }
@@ -472,13 +487,24 @@ static bool must_leave(const struct core *core, const struct node *node)
            (node_leaves(core, node, &when) && when != WHEN_JOB_END);
 }
 
+/* It will have to, once automation acts: it is blamed, or silent and only not taken for lost. */
+static bool would_leave(const struct core *core, const struct job *job, const struct node *node)
+{
+    bool leaves = must_leave(core, node) || node->would;
+    for (uint32_t i = 0; i < core->blamed_count && !leaves; i++) {
+        leaves = core->blamed[i].node == node->d.node &&
+                 evicted_for(core, job, &core->blamed[i]) != NULL;
+    }
+    return leaves;
+}
+
 /* Fills plan_lost and plan_holders; returns how many slots change hands. */
-static uint32_t lost_slots(struct core *core, const struct job *job)
+static uint32_t lost_slots(struct core *core, const struct job *job, bool foreseen)
 {
     uint32_t lost = 0;
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
-        if (node == NULL || must_leave(core, node)) {
+        if (node == NULL || (foreseen ? would_leave(core, job, node) : must_leave(core, node))) {
             core->plan_lost[lost++] = i;
         }
         core->plan_holders[i] = node != NULL
@@ -649,7 +675,7 @@ static enum plan_result swap(struct core *core, struct job *job)
     struct layout_shape shape = shape_of(job);
     struct err err = {0};
     uint32_t spares = collect_spares(core, job);
-    uint32_t lost = lost_slots(core, job);
+    uint32_t lost = lost_slots(core, job, false);
     uint32_t claims = plan_claims(core, job);
     if (lost > 0 && lost <= spares && lost > spares - (claims < spares ? claims : spares)) {
         text_format(err.text, sizeof err.text,
@@ -693,6 +719,80 @@ static enum plan_result swap(struct core *core, struct job *job)
     return PLAN_MADE;
 }
 
+/* ---- what would be done --------------------------------------------------------------------- */
+
+static void add_text(char text[TEXT_SIZE], const char *more)
+{
+    size_t used = strlen(text);
+    text_copy(text + used, TEXT_SIZE - used, more);
+}
+
+/* Who would go and who would come, or why nobody can. */
+static bool foresee_swaps(struct core *core, const struct job *job, char text[TEXT_SIZE])
+{
+    struct layout_shape shape = shape_of(job);
+    struct err err = {0};
+    uint32_t spares = collect_spares(core, job);
+    uint32_t lost = lost_slots(core, job, true);
+    uint32_t claims = plan_claims(core, job);
+    uint32_t mine = spares - (claims < spares ? claims : spares);
+    if (lost == 0) {
+        return true;
+    }
+    if (layout_swaps(&shape, core->plan_holders, job->slot_count, core->plan_lost, lost,
+                     core->plan_nodes, mine, core->scratch, core->plan_swaps, &err) < 0) {
+        text_format(text, TEXT_SIZE, "%s: %s",
+                    job->d.on_exhausted == EXHAUSTED_FAIL ? "fail the job" : "wait", err.text);
+        return false;
+    }
+    const struct layout_swap *first = &core->plan_swaps[0];
+    const struct node *old = core_node(core, core_slot(core, job, first->slot)->d.node);
+    text_format(text, TEXT_SIZE, "put %s in slot %u in place of %s",
+                core_node(core, first->node)->d.name, first->slot,
+                old != NULL ? old->d.name : "nobody");
+    if (lost > 1) {
+        char more[48];
+        text_format(more, sizeof more, " and swap %u more", lost - 1);
+        add_text(text, more);
+    }
+    add_text(text, ", then ");
+    return true;
+}
+
+void plan_foresee(struct core *core, struct job *job, char text[TEXT_SIZE])
+{
+    const struct checkpoint *best = core_checkpoint_best(core, job);
+    const struct checkpoint *from =
+        failed_twice(job, best) ? checkpoint_best_but(core, job, best) : best;
+    uint64_t step = from != NULL ? from->d.step : 0;
+    uint64_t last = last_step(core, job);
+    uint64_t lost_steps = last > step ? last - step : 0;
+    char more[TEXT_SIZE];
+    text[0] = '\0';
+    if (job->d.hold_asked) {
+        text_copy(text, TEXT_SIZE, "hold the job, as an operator asked");
+        return;
+    }
+    if (!job->d.attempted) {
+        text_format(text, TEXT_SIZE, "start it on %u %s", job->slot_count,
+                    text_plural(job->slot_count, "node", "nodes"));
+        return;
+    }
+    if (!foresee_swaps(core, job, text)) {
+        return;
+    }
+    if (must_ask_person(job, lost_steps)) {
+        text_format(more, sizeof more,
+                    "ask a person: %llu steps would be lost (checkpoint.max_lost)",
+                    (unsigned long long)lost_steps);
+    } else {
+        text_format(more, sizeof more, "start attempt %u from step %llu, %llu %s lost",
+                    job->d.launched ? job->d.attempt + 1 : job->d.attempt, (unsigned long long)step,
+                    (unsigned long long)lost_steps, text_plural(lost_steps, "step", "steps"));
+    }
+    add_text(text, more);
+}
+
 enum plan_result plan_make(struct core *core, struct job *job, struct recovery *recovery)
 {
     (void)recovery;
@@ -704,8 +804,16 @@ enum plan_result plan_make(struct core *core, struct job *job, struct recovery *
         recovery_hold(core, job, incident->d.why);
         return PLAN_OVER;
     }
-    if (core_held(core) || core->g.breaker_open || !link_settled(core) ||
-        (job->d.attempted && link_undecided(core, job))) {
+    if (!link_settled(core)) {
+        return PLAN_WAITS;
+    }
+    if (core_held(core) || core->g.breaker_open) {
+        char text[TEXT_SIZE];
+        plan_foresee(core, job, text);
+        job_would(core, job, 0, text);
+        return PLAN_WAITS;
+    }
+    if (job->d.attempted && link_undecided(core, job)) {
         return PLAN_WAITS;
     }
     evict_blamed(core, job);

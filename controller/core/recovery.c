@@ -360,6 +360,23 @@ static void look_for_blame(struct core *core, struct job *job)
     }
 }
 
+/* The deadline is over and automation may not fence: says whom it would. */
+static void would_fence(struct core *core, struct job *job)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct slot *slot = slot_at(core, job, i);
+        const struct node *node = core_node(core, slot->d.node);
+        if (node != NULL && !slot->gone && !node->d.lost) {
+            char text[TEXT_SIZE];
+            text_format(text, sizeof text,
+                        "fence %s, which has not proven itself empty, and go on without it",
+                        node->d.name);
+            job_would(core, job, node->d.node, text);
+            return;
+        }
+    }
+}
+
 static void look_stop(struct core *core, struct job *job, const struct recovery *recovery)
 {
     bool fenced = false;
@@ -371,6 +388,9 @@ static void look_stop(struct core *core, struct job *job, const struct recovery 
         job_fence_rest(core, job, "did not prove itself empty in time after the stop");
     }
     if (!recovery_all_gone(core, job, &fenced)) {
+        if (core->t >= stop_deadline(core, job, recovery) && core_ready(core) && blocked) {
+            would_fence(core, job);
+        }
         look_for_blame(core, job);
         return;
     }
@@ -502,7 +522,14 @@ static void look_check(struct core *core, struct job *job)
             node->check_ms = core->t + core->config.check_timeout_ms;
         }
     }
-    if (!all || job->d.recovery != recovery || core_held(core) || core->g.breaker_open) {
+    if (!all || job->d.recovery != recovery) {
+        return;
+    }
+    if (core_held(core) || core->g.breaker_open) {
+        char text[TEXT_SIZE];
+        text_format(text, sizeof text, "launch attempt %u from step %llu", job->d.attempt,
+                    (unsigned long long)job->d.restore_step);
+        job_would(core, job, 0, text);
         return;
     }
     struct record *record = record_begin(core, RECORD_launch_ordered_kind);

@@ -106,6 +106,8 @@ struct job {
     bool library;            /* some rank of any attempt used the library */
     bool waiting_spare;
     char wait_text[TEXT_SIZE]; /* what it waits for, and what would unblock it */
+    char would[TEXT_SIZE]; /* what automation would do for it now, were it not held; "" = none */
+    bool would_still;      /* the look that runs came to the same */
 };
 
 struct checkpoint {

@@ -197,18 +197,24 @@ static bool restorable(const struct checkpoint *checkpoint, const struct job *jo
     return checkpoint->d.job == job->d.job && state_ok && step_ok;
 }
 
-const struct checkpoint *core_checkpoint_best(const struct core *core, const struct job *job)
+const struct checkpoint *checkpoint_best_but(const struct core *core, const struct job *job,
+                                             const struct checkpoint *skip)
 {
     const struct checkpoint *best = NULL;
     for (uint32_t i = 0; i < core->checkpoint_count; i++) {
         const struct checkpoint *one = &core->checkpoints[i];
         bool newer = best == NULL || one->d.step > best->d.step ||
                      (one->d.step == best->d.step && one->d.attempt > best->d.attempt);
-        if (newer && restorable(one, job)) {
+        if (newer && one != skip && restorable(one, job)) {
             best = one;
         }
     }
     return best;
+}
+
+const struct checkpoint *core_checkpoint_best(const struct core *core, const struct job *job)
+{
+    return checkpoint_best_but(core, job, NULL);
 }
 
 const struct incident *core_incident_at(const struct core *core, uint32_t index)

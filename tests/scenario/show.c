@@ -40,6 +40,9 @@ static void show_job(struct play *play, const struct job *job)
              recovery != NULL ? WORD(phase, recovery->d.phase) : "",
              job->d.reason[0] != '\0' ? ": " : "", job->d.reason, job->d.attempt,
              (unsigned long long)job->step, holders[0] != '\0' ? "; slots" : "", holders);
+    if (job->would[0] != '\0') {
+        play_say(play, "%s: would %s", job->d.name, job->would);
+    }
     if (job->waiting_spare && job->d.state == JOB_RECOVERING) {
         play_say(play, "%s: waits, %s", job->d.name, job->wait_text);
     }
