@@ -126,13 +126,20 @@ static json_t *conditions(const struct core *core, const struct job *job)
     return list;
 }
 
+/* no_progress_limit bounds the first and the second of the counters of recoveries without a newer
+ * checkpoint. */
 static json_t *budget(const struct job *job)
 {
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I}", "user_used", (json_int_t)job->d.used_user, "user_limit",
-        (json_int_t)job->d.retries_user, "unknown_used", (json_int_t)job->d.used_unknown,
-        "unknown_limit", (json_int_t)job->d.retries_unknown, "no_progress",
-        (json_int_t)job->d.no_progress, "no_progress_limit", (json_int_t)job->d.no_progress_limit);
+    json_t *object = json_object();
+    show_set_number(object, "user_used", job->d.used_user);
+    show_set_number(object, "user_limit", job->d.retries_user);
+    show_set_number(object, "unknown_used", job->d.used_unknown);
+    show_set_number(object, "unknown_limit", job->d.retries_unknown);
+    show_set_number(object, "no_progress", job->d.no_progress);
+    show_set_number(object, "same_failure", job->d.same_failure);
+    show_set_number(object, "no_progress_limit", job->d.no_progress_limit);
+    show_set_number(object, "other_no_progress", job->d.other_no_progress);
+    return object;
 }
 
 json_t *show_times(const struct core *core, const struct job *job)

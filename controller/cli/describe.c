@@ -93,7 +93,7 @@ static void print_progress(const json_t *job)
 
 static void print_budget(const json_t *budget)
 {
-    long long without = number(budget, "no_progress");
+    long long without = number(budget, "no_progress") + number(budget, "other_no_progress");
     printf("%-13s user %lld of %lld used, unknown %lld of %lld, %lld %s without progress\n",
            "Budget:", number(budget, "user_used"), number(budget, "user_limit"),
            number(budget, "unknown_used"), number(budget, "unknown_limit"), without,

@@ -95,7 +95,8 @@ static void begin(struct core *core, struct job *job, struct node *node,
 /* The budgets that failures had eaten are whole again: the job made progress that is safe. */
 static void refill(struct core *core, const struct job *job)
 {
-    if (job->d.used_user == 0 && job->d.used_unknown == 0 && job->d.no_progress == 0) {
+    if (job->d.used_user == 0 && job->d.used_unknown == 0 && job->d.no_progress == 0 &&
+        job->d.same_failure == 0 && job->d.other_no_progress == 0) {
         return;
     }
     struct record *record = record_begin(core, RECORD_budget_used_kind);

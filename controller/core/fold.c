@@ -931,6 +931,8 @@ static int fold_budget_used(struct core *core, const struct record *r, struct er
         job->d.used_unknown = u->used;
     }
     job->d.no_progress = u->no_progress;
+    job->d.same_failure = u->same_failure;
+    job->d.other_no_progress = u->other_no_progress;
     job->d.signature = u->signature;
     return 0;
 }

@@ -302,30 +302,71 @@ static bool same_node(const struct core *core, const struct job *job)
     return false;
 }
 
-/* Restart is not progress: counts, and says why the job may not go on. false: it may. */
-static bool over_budget(struct core *core, const struct job *job, char reason[TEXT_SIZE])
+static bool of_program(const struct judge_verdict *v)
+{
+    return v->owner == OWNER_USER || v->owner == OWNER_UNKNOWN;
+}
+
+/* Books this failure in all its counters; `counted`: its cause has a budget of its own. */
+static void use_budget(struct core *core, const struct job *job, bool counted)
+{
+    const struct judge_verdict *v = &core->verdict;
+    bool same = job->d.signature == v->signature && job->d.same_failure > 0 &&
+                (of_program(v) || same_node(core, job));
+    uint32_t used = v->owner == OWNER_USER ? job->d.used_user : job->d.used_unknown;
+    used += counted ? 1 : 0;
+    struct record *record = record_begin(core, RECORD_budget_used_kind);
+    struct record_budget_used *u = &record->u.budget_used;
+    u->job = job->d.job;
+    u->owner = counted ? v->owner : OWNER_HARDWARE;
+    u->used = used > 0 ? used : 1; /* 0 would refill */
+    u->no_progress = job->d.no_progress + (counted ? 1 : 0);
+    u->other_no_progress = job->d.other_no_progress + (counted ? 0 : 1);
+    u->same_failure = same ? job->d.same_failure + 1 : 1;
+    u->signature = v->signature;
+    record->job = job->d.job;
+    record_subject(record, "job/%s", job->d.name);
+    core_emit(core, record);
+}
+
+/* Restart is not progress: each kind of failure has its own patience, and one that comes again and
+ * again in the same way the least. */
+static bool no_progress(const struct core *core, const struct job *job, char reason[TEXT_SIZE])
+{
+    const struct {
+        uint32_t count;
+        uint32_t limit;
+        const char *what;
+    } rows[] = {
+        {job->d.same_failure, job->d.no_progress_limit, "of the same failure"},
+        {job->d.no_progress, job->d.no_progress_limit, "with verdict user or unknown"},
+        {job->d.other_no_progress, HARDWARE_NO_PROGRESS, "from faults around the job"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        if (rows[i].count > rows[i].limit) {
+            text_format(reason, TEXT_SIZE,
+                        "%u recoveries %s and no newer checkpoint, the last: %.60s; see keepstep "
+                        "recover history %.24s, then release it",
+                        rows[i].count, rows[i].what, core->verdict.why, job->d.name);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Counts the failure, and says what the budgets make of the job. DO_NONE: it may go on. */
+static uint8_t over_budget(struct core *core, const struct job *job, char reason[TEXT_SIZE])
 {
     const struct judge_verdict *v = &core->verdict;
     if (v->free_of_budget || v->owner == OWNER_PLANNED) {
-        return false;
+        return DO_NONE;
     }
     /* Twice a checkpoint may fail to load before it is its fault; the program's it is not. */
     bool loading = job->d.restore_step != 0 && job->d.restore_failures > 0 &&
                    job->d.restore_failures <= RESTORE_FAILURES_MAX;
-    bool counted = (v->owner == OWNER_USER || v->owner == OWNER_UNKNOWN) && !loading;
+    bool counted = of_program(v) && !loading;
+    use_budget(core, job, counted);
     uint32_t used = v->owner == OWNER_USER ? job->d.used_user : job->d.used_unknown;
-    used += counted ? 1 : 0;
-    struct record *record = record_begin(core, RECORD_budget_used_kind);
-    record->u.budget_used.job = job->d.job;
-    record->u.budget_used.owner = counted ? v->owner : OWNER_HARDWARE;
-    record->u.budget_used.used = used > 0 ? used : 1; /* 0 would refill */
-    record->u.budget_used.no_progress = job->d.no_progress + 1;
-    record->u.budget_used.signature = v->signature;
-    record->job = job->d.job;
-    record_subject(record, "job/%s", job->d.name);
-    bool same = job->d.signature == v->signature && job->d.no_progress > 0 && same_node(core, job);
-    uint32_t idle = job->d.no_progress + 1;
-    core_emit(core, record);
     uint32_t limit = v->owner == OWNER_USER ? job->d.retries_user : job->d.retries_unknown;
     if (counted && used > limit) {
         text_format(reason, TEXT_SIZE,
@@ -333,17 +374,9 @@ static bool over_budget(struct core *core, const struct job *job, char reason[TE
                     "(recovery.retries.%s is %u): %s",
                     used, text_plural(used, "restart", "restarts"), WORD(fault_owner, v->owner),
                     WORD(fault_owner, v->owner), limit, v->why);
-        return true;
+        return v->owner == OWNER_USER ? DO_FAIL : DO_HOLD;
     }
-    uint32_t idle_limit = counted || same ? job->d.no_progress_limit : HARDWARE_NO_PROGRESS;
-    if (idle > idle_limit) {
-        text_format(reason, TEXT_SIZE,
-                    "%u %s and no newer checkpoint; look at keepstep "
-                    "recover history %s, then keepstep release %s",
-                    idle, text_plural(idle, "recovery", "recoveries"), job->d.name, job->d.name);
-        return true;
-    }
-    return false;
+    return no_progress(core, job, reason) ? DO_HOLD : DO_NONE;
 }
 
 static bool was_away(const struct core *core, uint32_t incident, uint32_t node)
@@ -434,13 +467,13 @@ void plan_verdict(struct core *core, struct job *job)
     struct judge_verdict *v = &core->verdict;
     char reason[TEXT_SIZE];
     v->evict = v->action == DO_EVICT;
-    bool over = over_budget(core, job, reason);
+    uint8_t over = over_budget(core, job, reason);
     if (v->launch_error) {
         v->action = DO_FAIL;
-    } else if (over && v->action != DO_FAIL) {
+    } else if (over != DO_NONE && v->action != DO_FAIL) {
         /* The budget's word is part of the durable verdict: phase plan acts on it, also after a
          * restart of the controller. */
-        v->action = v->owner == OWNER_USER ? DO_FAIL : DO_HOLD;
+        v->action = over;
         text_copy(v->why, TEXT_SIZE, reason);
     }
     emit_verdict(core, job, id);

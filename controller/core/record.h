@@ -227,7 +227,9 @@ enum {
     X(S, WORD, owner, fault_owner)                                                                 \
     X(S, U32, used, 1) /* after this one; 0 = refilled by progress */                              \
     X(S, U32, no_progress, 1)                                                                      \
-    X(S, U64, signature, 1)
+    X(S, U64, signature, 1)                                                                        \
+    X(S, U32, same_failure, 1)                                                                     \
+    X(S, U32, other_no_progress, 1)
 #define RECORD_time_settled(X, S)                                                                  \
     X(S, U32, job, 1)                                                                              \
     X(S, WORD, kind, time_kind)                                                                    \
@@ -297,38 +299,42 @@ enum {
     NODE_SESSION_FIELDS(X, S)
 #define RECORD_image_mark(X, S)                                                                    \
     RECORD_mark_set(X, S) X(S, U64, since_service_ms, 1) X(S, U64, since_wall_ms, 1)
-#define RECORD_image_job(X, S)                                                                     \
-    X(S, U32, job, 1)                                                                              \
-    X(S, WORD, state, job_state)                                                                   \
-    X(S, BOOL, cancelled, 1)                                                                       \
-    X(S, BOOL, quarantined, 1)                                                                     \
-    X(S, BOOL, launched, 1)  /* the current attempt's launch was ordered */                        \
-    X(S, BOOL, ended, 1)     /* … and its stop was ordered */                                    \
-    X(S, BOOL, attempted, 1) /* there is a current attempt */                                      \
-    X(S, BOOL, approved, 1)  /* a rollback over max_lost was approved */                           \
-    X(S, BOOL, hold_asked, 1)                                                                      \
-    X(S, BOOL, stepped, 1)         /* a first step was seen, in any attempt */                     \
-    X(S, U32, restore_failures, 1) /* in a row, of the present restore_step */                     \
-    X(S, U32, attempt, 1)                                                                          \
-    X(S, U32, recovery, 1)                                                                         \
-    X(S, U32, incident, 1) /* the open one; 0 = none */                                            \
-    X(S, U32, save_request, 1)                                                                     \
-    X(S, BOOL, stop_request, 1)                                                                    \
-    X(S, U64, restore_step, 1)                                                                     \
-    X(S, U32, restore_attempt, 1)                                                                  \
-    X(S, U32, port, 1)                                                                             \
-    X(S, TEXT, address, ADDRESS_SIZE)                                                              \
-    X(S, U32, used_user, 1)                                                                        \
-    X(S, U32, used_unknown, 1)                                                                     \
-    X(S, U32, no_progress, 1)                                                                      \
-    X(S, U64, signature, 1)                                                                        \
-    X(S, U64, submitted_service_ms, 1)                                                             \
-    X(S, U64, submitted_wall_ms, 1)                                                                \
-    X(S, U64, state_service_ms, 1)                                                                 \
-    X(S, U64, settled_service_ms, 1) /* time up to here is booked */                               \
-    X(S, U64, last_step, 1)          /* that the last ended attempt had done */                    \
-    X(S, U64S, time_ms, time_kind_count)                                                           \
-    X(S, TEXT, reason, TEXT_SIZE)                                                                  \
+#define RECORD_image_job(X, S)                                                                         \
+    X(S, U32, job, 1)                                                                                  \
+    X(S, WORD, state, job_state)                                                                       \
+    X(S, BOOL, cancelled, 1)                                                                           \
+    X(S, BOOL, quarantined, 1)                                                                         \
+    X(S, BOOL, launched, 1)  /* the current attempt's launch was ordered */                            \
+    X(S, BOOL, ended, 1)     /* … and its stop was ordered */                                        \
+    X(S, BOOL, attempted, 1) /* there is a current attempt */                                          \
+    X(S, BOOL, approved, 1)  /* a rollback over max_lost was approved */                               \
+    X(S, BOOL, hold_asked, 1)                                                                          \
+    X(S, BOOL, stepped, 1)         /* a first step was seen, in any attempt */                         \
+    X(S, U32, restore_failures, 1) /* in a row, of the present restore_step */                         \
+    X(S, U32, attempt, 1)                                                                              \
+    X(S, U32, recovery, 1)                                                                             \
+    X(S, U32, incident, 1) /* the open one; 0 = none */                                                \
+    X(S, U32, save_request, 1)                                                                         \
+    X(S, BOOL, stop_request, 1)                                                                        \
+    X(S, U64, restore_step, 1)                                                                         \
+    X(S, U32, restore_attempt, 1)                                                                      \
+    X(S, U32, port, 1)                                                                                 \
+    X(S, TEXT, address, ADDRESS_SIZE)                                                                  \
+    X(S, U32, used_user, 1)                                                                            \
+    X(S, U32, used_unknown, 1)                                                                         \
+    /* recoveries since a newer checkpoint: by verdict user or unknown, of one and the same failure  \
+     * in a row, and by all other verdicts */ \
+    X(S, U32, no_progress, 1)                                                                          \
+    X(S, U32, same_failure, 1)                                                                         \
+    X(S, U32, other_no_progress, 1)                                                                    \
+    X(S, U64, signature, 1) /* of the last failure */                                                  \
+    X(S, U64, submitted_service_ms, 1)                                                                 \
+    X(S, U64, submitted_wall_ms, 1)                                                                    \
+    X(S, U64, state_service_ms, 1)                                                                     \
+    X(S, U64, settled_service_ms, 1) /* time up to here is booked */                                   \
+    X(S, U64, last_step, 1)          /* that the last ended attempt had done */                        \
+    X(S, U64S, time_ms, time_kind_count)                                                               \
+    X(S, TEXT, reason, TEXT_SIZE)                                                                      \
     JOB_SPEC_FIELDS(X, S)
 #define RECORD_image_slot(X, S)                                                                    \
     X(S, U32, job, 1)                                                                              \

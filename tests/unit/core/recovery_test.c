@@ -240,6 +240,26 @@ static void test_budget_counts_over_restarts(void **state) /* case A11 */
     rig_free(rig);
 }
 
+/* Hosts that die one after the other are no failure of the job; after ten of them without a
+ * checkpoint in between somebody has to look. */
+static void test_ten_hosts_may_die(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(18, 4, &job);
+    for (uint32_t i = 0; i < 11; i++) {
+        rig_run(rig, 1000 + 1000 * (uint64_t)i); /* never at the same step */
+        assert_int_equal(core_job(rig->core, job)->d.no_progress, 0);
+        assert_int_equal(core_job(rig->core, job)->d.other_no_progress, i);
+        rig_kill_node(rig, rig_node_of(rig, job, i % 4), RIG_PEER_NOTHING);
+        assert_true(rig_until(rig, job, JOB_RECOVERING, 10000));
+        assert_true(rig_until(rig, job, i < 10 ? JOB_RUNNING : JOB_HELD, 20000));
+    }
+    assert_non_null(strstr(core_job(rig->core, job)->d.reason, "11 recoveries from faults around"));
+    rig_replay_check(rig);
+    rig_free(rig);
+}
+
 static void test_cancel_wins_in_every_phase(void **state)
 {
     (void)state;
@@ -483,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_drain_saves_first_and_loses_nothing),
         cmocka_unit_test(test_controller_restart_in_every_phase),
         cmocka_unit_test(test_budget_counts_over_restarts),
+        cmocka_unit_test(test_ten_hosts_may_die),
         cmocka_unit_test(test_cancel_wins_in_every_phase),
         cmocka_unit_test(test_node_that_cannot_be_emptied_is_fenced_and_swapped),
         cmocka_unit_test(test_no_spare_waits_and_goes_on),
