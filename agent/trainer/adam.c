@@ -1,5 +1,5 @@
 /* adam.c: Kingma and Ba's rule with bias correction. The corrections are computed in double once a
- * step; the elements in float, each on its own. */
+ * step; the elements in float, each on its own, by the kernel. */
 #include "agent/trainer/adam.h"
 
 #include <math.h>
@@ -16,18 +16,17 @@ float adam_rate(const struct adam *adam, uint64_t step)
     return adam->rate * (float)step / (float)adam->warmup_steps;
 }
 
-void adam_update(const struct adam *adam, uint64_t step, float *weights, const float *gradients,
-                 float *first, float *second, size_t count)
+void adam_update(const struct adam *adam, struct kernel *kernel, uint64_t step, float *weights,
+                 const float *gradients, float *first, float *second, size_t count)
 {
     const double t = (double)step;
-    const float correct_first = (float)(1.0 / (1.0 - pow((double)decay_first, t)));
-    const float correct_second = (float)(1.0 / (1.0 - pow((double)decay_second, t)));
-    const float rate = adam_rate(adam, step);
-    for (size_t i = 0; i < count; i++) {
-        const float gradient = gradients[i];
-        first[i] = decay_first * first[i] + (1.0f - decay_first) * gradient;
-        second[i] = decay_second * second[i] + (1.0f - decay_second) * gradient * gradient;
-        const float size = sqrtf(second[i] * correct_second) + epsilon;
-        weights[i] -= rate * (first[i] * correct_first) / size;
-    }
+    const struct kernel_adam now = {
+        .rate = adam_rate(adam, step),
+        .decay_first = decay_first,
+        .decay_second = decay_second,
+        .correct_first = (float)(1.0 / (1.0 - pow((double)decay_first, t))),
+        .correct_second = (float)(1.0 / (1.0 - pow((double)decay_second, t))),
+        .epsilon = epsilon,
+    };
+    kernel_adam_update(kernel, &now, weights, gradients, first, second, count);
 }

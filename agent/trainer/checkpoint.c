@@ -104,7 +104,7 @@ static int refuse_used(int folder, const char *path, struct fail *fail)
 }
 
 static int write_shard(const struct comm *comm, const struct manifest_head *head, int folder,
-                       const char *path, const struct checkpoint_state *state, struct fail *fail,
+                       const char *path, const struct optimizer_state *state, struct fail *fail,
                        struct durable_file *ret_file)
 {
     struct checkpoint_shard_header header = {
@@ -115,6 +115,9 @@ static int write_shard(const struct comm *comm, const struct manifest_head *head
         .step = head->step,
         .begin = state->begin,
         .count = state->count,
+        .tensor = comm->place.tensor,
+        .pipeline = comm->place.pipeline,
+        .data = comm->place.data,
     };
     memcpy(header.magic, shard_magic, sizeof(header.magic));
     const size_t size = state->count * sizeof(float);
@@ -132,7 +135,7 @@ static int write_shard(const struct comm *comm, const struct manifest_head *head
 
 /* This rank's part of the save; leaves the result in *report. */
 static void save_own(const struct comm *comm, const struct manifest_head *head, const char *path,
-                     const struct checkpoint_state *state, struct fail *fail, struct report *report)
+                     const struct optimizer_state *state, struct fail *fail, struct report *report)
 {
     int folder = -1;
     int code = durable_make_folder(path, fail);
@@ -215,7 +218,7 @@ static int finish_save(struct comm *comm, const struct manifest_head *head, cons
 }
 
 int checkpoint_save(struct comm *comm, const struct manifest_head *head, const char *directory,
-                    const struct checkpoint_state *state, struct fail *fail)
+                    const struct optimizer_state *state, struct fail *fail)
 {
     char path[CHECKPOINT_PATH_SIZE];
     struct report own = {0};
@@ -290,7 +293,7 @@ static int read_file(int folder, const char *name, const char *place, uint64_t l
 }
 
 static int check_header(const struct checkpoint_shard_header *found, const struct comm *comm,
-                        const struct manifest_head *head, const struct checkpoint_state *state,
+                        const struct manifest_head *head, const struct optimizer_state *state,
                         const char *place, struct fail *fail)
 {
     const struct {
@@ -305,6 +308,9 @@ static int check_header(const struct checkpoint_shard_header *found, const struc
         {"step", head->step, found->step},
         {"begin", state->begin, found->begin},
         {"count", state->count, found->count},
+        {"tensor", comm->place.tensor, found->tensor},
+        {"pipeline", comm->place.pipeline, found->pipeline},
+        {"data", comm->place.data, found->data},
     };
     if (memcmp(found->magic, shard_magic, sizeof(shard_magic)) != 0) {
         return fail_set(fail, EXIT_CHECKPOINT, -EBADMSG, "%s: rank %u's shard is not a shard",
@@ -322,7 +328,7 @@ static int check_header(const struct checkpoint_shard_header *found, const struc
 }
 
 static int load_shard(const struct comm *comm, const struct manifest *manifest, int folder,
-                      const char *place, const struct checkpoint_state *state, struct fail *fail)
+                      const char *place, const struct optimizer_state *state, struct fail *fail)
 {
     const struct durable_file *expected = &manifest->shards[comm->rank];
     const size_t array = state->count * sizeof(float);
@@ -362,7 +368,7 @@ static int load_shard(const struct comm *comm, const struct manifest *manifest, 
 
 /* This rank's part of the load; ret_hash: of the manifest. */
 static int load_own(const struct comm *comm, const struct manifest_head *head, const char *path,
-                    const struct checkpoint_state *state, struct fail *fail, char *ret_hash)
+                    const struct optimizer_state *state, struct fail *fail, char *ret_hash)
 {
     char place[CHECKPOINT_PATH_SIZE + sizeof(MANIFEST_NAME) + 1];
     struct manifest manifest = {0};
@@ -392,7 +398,7 @@ static int load_own(const struct comm *comm, const struct manifest_head *head, c
 }
 
 int checkpoint_load(struct comm *comm, const struct manifest_head *head, const char *folder,
-                    const struct checkpoint_state *state, struct fail *fail)
+                    const struct optimizer_state *state, struct fail *fail)
 {
     struct report own = {0};
     struct report *reports = calloc(comm->world, sizeof(*reports));

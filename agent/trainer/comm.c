@@ -39,7 +39,7 @@ static bool in_group(enum comm_axis axis, const struct comm_layout *own,
 static int group_init(struct comm *comm, enum comm_axis axis)
 {
     struct comm_group *group = &comm->groups[axis];
-    *group = (struct comm_group){.comm = comm, .axis = axis};
+    *group = (struct comm_group){.comm = comm, .axis = axis, .head_peer = -1};
     group->members = calloc(comm->world, sizeof(*group->members));
     if (group->members == NULL) {
         return -ENOMEM;
@@ -88,7 +88,45 @@ struct comm_group *comm_group(struct comm *comm, enum comm_axis axis)
     return &comm->groups[axis];
 }
 
+void comm_cut(struct comm *comm, enum comm_axis axis)
+{
+    comm->groups[axis].cut = true;
+}
+
+uint64_t comm_wait_us(const struct comm *comm)
+{
+    uint64_t sum = 0;
+    for (int axis = 0; axis < COMM_AXES; axis++) {
+        sum += comm->groups[axis].wait_us;
+    }
+    return sum;
+}
+
 /* ---- operations ----------------------------------------------------------------------------- */
+
+/* Nobody to exchange anything with. */
+static bool is_alone(const struct comm_group *group)
+{
+    return group->size == 1 || group->cut;
+}
+
+/* Without peers there may be no backend at all, and then all memory is the host's. */
+static void copy(const struct comm_group *group, void *to, const void *from, size_t size)
+{
+    const struct comm_backend *backend = group->comm->backend;
+    if (backend != NULL && backend->copy != NULL) {
+        backend->copy(group, to, from, size);
+    } else {
+        memcpy(to, from, size);
+    }
+}
+
+static void tell(const struct comm_group *group)
+{
+    if (group->comm->watch != NULL) {
+        group->comm->watch(group, group->comm->watch_context);
+    }
+}
 
 static uint64_t now_us(void)
 {
@@ -97,13 +135,21 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
-static uint64_t begin(struct comm_group *group, enum comm_operation operation)
+static uint64_t begin_with(struct comm_group *group, enum comm_operation operation, int32_t peer)
 {
-    const bool pairwise = operation == COMM_SEND || operation == COMM_RECEIVE;
+    const bool pairwise =
+        operation == COMM_SEND || operation == COMM_RECEIVE || operation == COMM_SEND_RECEIVE;
     group->enqueued++;
     group->collectives += pairwise ? 0 : 1;
     group->head = operation;
+    group->head_peer = peer;
+    tell(group);
     return now_us();
+}
+
+static uint64_t begin(struct comm_group *group, enum comm_operation operation)
+{
+    return begin_with(group, operation, -1);
 }
 
 static int end(struct comm_group *group, uint64_t begun_us, int code)
@@ -112,14 +158,16 @@ static int end(struct comm_group *group, uint64_t begun_us, int code)
     if (code == 0) {
         group->completed++;
         group->head = COMM_NONE;
+        group->head_peer = -1;
     }
+    tell(group);
     return code;
 }
 
 int comm_all_reduce(struct comm_group *group, void *buffer, size_t count, enum comm_type type,
                     enum comm_reduction reduction)
 {
-    if (group->size == 1) {
+    if (is_alone(group)) {
         return 0;
     }
     const uint64_t begun_us = begin(group, COMM_ALL_REDUCE);
@@ -130,9 +178,11 @@ int comm_all_reduce(struct comm_group *group, void *buffer, size_t count, enum c
 int comm_all_gather(struct comm_group *group, const void *input, void *output, size_t count,
                     enum comm_type type)
 {
-    if (group->size == 1) {
-        if (input != output) {
-            memcpy(output, input, count * comm_type_size(type));
+    if (is_alone(group)) {
+        const size_t size = count * comm_type_size(type);
+        char *own = (char *)output + group->index * size;
+        if (input != own) {
+            copy(group, own, input, size);
         }
         return 0;
     }
@@ -144,8 +194,9 @@ int comm_all_gather(struct comm_group *group, const void *input, void *output, s
 int comm_reduce_scatter(struct comm_group *group, const void *input, void *output, size_t count,
                         enum comm_type type, enum comm_reduction reduction)
 {
-    if (group->size == 1) {
-        memcpy(output, input, count * comm_type_size(type));
+    if (is_alone(group)) {
+        const size_t size = count * comm_type_size(type);
+        copy(group, output, (const char *)input + group->index * size, size);
         return 0;
     }
     const uint64_t begun_us = begin(group, COMM_REDUCE_SCATTER);
@@ -157,32 +208,56 @@ int comm_broadcast(struct comm_group *group, void *buffer, size_t count, enum co
                    uint32_t root)
 {
     assert(root < group->size);
-    if (group->size == 1) {
+    if (is_alone(group)) {
         return 0;
     }
     const uint64_t begun_us = begin(group, COMM_BROADCAST);
     return end(group, begun_us, group->comm->backend->broadcast(group, buffer, count, type, root));
 }
 
+/* operation: what to call it; the backend does all three in one way. */
+static int transfer_as(struct comm_group *group, enum comm_operation operation,
+                       const struct comm_transfer *transfer, enum comm_type type)
+{
+    assert(transfer->output_count == 0 ||
+           (transfer->output_peer < group->size && transfer->output_peer != group->index));
+    assert(transfer->input_count == 0 ||
+           (transfer->input_peer < group->size && transfer->input_peer != group->index));
+    if (group->cut || (transfer->output_count == 0 && transfer->input_count == 0)) {
+        return 0;
+    }
+    const uint32_t peer = transfer->input_count > 0 ? transfer->input_peer : transfer->output_peer;
+    const uint64_t begun_us = begin_with(group, operation, (int32_t)peer);
+    return end(group, begun_us, group->comm->backend->send_receive(group, transfer, type));
+}
+
 int comm_send(struct comm_group *group, const void *buffer, size_t count, enum comm_type type,
               uint32_t peer)
 {
-    assert(peer < group->size && peer != group->index);
-    const uint64_t begun_us = begin(group, COMM_SEND);
-    return end(group, begun_us, group->comm->backend->send(group, buffer, count, type, peer));
+    const struct comm_transfer transfer = {
+        .output = buffer, .output_count = count, .output_peer = peer};
+    return transfer_as(group, COMM_SEND, &transfer, type);
 }
 
 int comm_receive(struct comm_group *group, void *buffer, size_t count, enum comm_type type,
                  uint32_t peer)
 {
-    assert(peer < group->size && peer != group->index);
-    const uint64_t begun_us = begin(group, COMM_RECEIVE);
-    return end(group, begun_us, group->comm->backend->receive(group, buffer, count, type, peer));
+    const struct comm_transfer transfer = {
+        .input = buffer, .input_count = count, .input_peer = peer};
+    return transfer_as(group, COMM_RECEIVE, &transfer, type);
+}
+
+int comm_send_receive(struct comm_group *group, const struct comm_transfer *transfer,
+                      enum comm_type type)
+{
+    const bool both = transfer->output_count > 0 && transfer->input_count > 0;
+    const enum comm_operation single = transfer->output_count > 0 ? COMM_SEND : COMM_RECEIVE;
+    return transfer_as(group, both ? COMM_SEND_RECEIVE : single, transfer, type);
 }
 
 int comm_barrier(struct comm_group *group)
 {
-    if (group->size == 1) {
+    if (is_alone(group)) {
         return 0;
     }
     /* NCCL has no barrier either: a reduction that nobody can finish alone is one. */
@@ -226,8 +301,9 @@ size_t comm_type_size(enum comm_type type)
 
 const char *comm_operation_name(enum comm_operation operation)
 {
-    static const char *const names[] = {"none",      "all-reduce", "all-gather", "reduce-scatter",
-                                        "broadcast", "send",       "receive",    "barrier"};
+    static const char *const names[] = {"none",           "all-reduce",   "all-gather",
+                                        "reduce-scatter", "broadcast",    "send",
+                                        "receive",        "send-receive", "barrier"};
     static_assert(sizeof(names) / sizeof(names[0]) == COMM_BARRIER + 1, "one name a value");
     return names[operation];
 }

@@ -86,11 +86,13 @@ static int broken(const struct comm_group *group, uint32_t rank, int code)
 
 static struct message message_of(const struct comm_group *group, size_t size)
 {
-    const bool pairwise = group->head == COMM_SEND || group->head == COMM_RECEIVE;
+    /* Send, receive and both at once are one operation seen from different sides. */
+    const bool pairwise =
+        group->head == COMM_SEND || group->head == COMM_RECEIVE || group->head == COMM_SEND_RECEIVE;
     return (struct message){
         .magic = MESSAGE_MAGIC,
         .axis = (uint8_t)group->axis,
-        .operation = (uint8_t)group->head,
+        .operation = (uint8_t)(pairwise ? COMM_SEND : group->head),
         .sequence = pairwise ? 0 : (uint32_t)group->collectives,
         .size = size,
     };
@@ -143,11 +145,9 @@ static int check_message(const struct comm_group *group, const struct lane *lane
 {
     const struct message expected = message_of(group, lane->size);
     const struct message *got = &lane->message;
-    /* Send and receive are one operation seen from two sides. */
-    const bool operation = got->operation == expected.operation ||
-                           (got->operation == COMM_SEND && expected.operation == COMM_RECEIVE);
-    const bool same = got->magic == expected.magic && got->axis == expected.axis && operation &&
-                      got->sequence == expected.sequence && got->size == expected.size;
+    const bool same = got->magic == expected.magic && got->axis == expected.axis &&
+                      got->operation == expected.operation && got->sequence == expected.sequence &&
+                      got->size == expected.size;
     return same ? 0 : -EPROTO;
 }
 
@@ -456,17 +456,16 @@ static int tcp_broadcast(struct comm_group *group, void *buffer, size_t count, e
     return exchange(group);
 }
 
-static int tcp_send(struct comm_group *group, const void *buffer, size_t count, enum comm_type type,
-                    uint32_t peer)
+static int tcp_send_receive(struct comm_group *group, const struct comm_transfer *transfer,
+                            enum comm_type type)
 {
-    post_send(group, peer, buffer, count * comm_type_size(type));
-    return exchange(group);
-}
-
-static int tcp_receive(struct comm_group *group, void *buffer, size_t count, enum comm_type type,
-                       uint32_t peer)
-{
-    post_receive(group, peer, buffer, count * comm_type_size(type));
+    const size_t size = comm_type_size(type);
+    if (transfer->output_count > 0) {
+        post_send(group, transfer->output_peer, transfer->output, transfer->output_count * size);
+    }
+    if (transfer->input_count > 0) {
+        post_receive(group, transfer->input_peer, transfer->input, transfer->input_count * size);
+    }
     return exchange(group);
 }
 
@@ -543,8 +542,7 @@ static const struct comm_backend tcp_backend = {
     .all_gather = tcp_all_gather,
     .reduce_scatter = tcp_reduce_scatter,
     .broadcast = tcp_broadcast,
-    .send = tcp_send,
-    .receive = tcp_receive,
+    .send_receive = tcp_send_receive,
     .abort = tcp_abort,
     .async_error = tcp_async_error,
     .explain = tcp_explain,

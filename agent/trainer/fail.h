@@ -8,6 +8,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { FAIL_TEXT_SIZE = 512 };
 
 /* The trainer's exit codes; part of its contract with whoever restarts it. */
@@ -35,5 +39,9 @@ int fail_set(struct fail *fail, int exit_code, int code, const char *format, ...
 
 /* The system's text for a negative errno value: constant memory, not to be freed. */
 const char *fail_errno_text(int code);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

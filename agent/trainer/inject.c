@@ -27,6 +27,7 @@ static const struct word words[] = {
     {"ignore-term", INJECT_IGNORE_TERM, false, false, false},
     {"fork-child", INJECT_FORK_CHILD, false, true, false},
     {"hold-port", INJECT_HOLD_PORT, false, false, false},
+    {"cut", INJECT_CUT, true, true, false},
 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -58,6 +59,21 @@ static bool take_literal(const char **at, const char *literal)
     return true;
 }
 
+static bool take_axis(const char **at, struct inject *inject)
+{
+    static const struct {
+        const char *name;
+        enum comm_axis axis;
+    } axes[] = {{"tp", COMM_TENSOR}, {"pp", COMM_PIPELINE}, {"dp", COMM_DATA}};
+    for (size_t i = 0; i < sizeof(axes) / sizeof(axes[0]); i++) {
+        if (take_literal(at, axes[i].name)) {
+            inject->axis = axes[i].axis;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool take_value(const char **at, const struct word *word, struct inject *inject)
 {
     if (!word->value) {
@@ -66,6 +82,9 @@ static bool take_value(const char **at, const struct word *word, struct inject *
     char *end = NULL;
     if (!take_literal(at, "=")) {
         return false;
+    }
+    if (word->kind == INJECT_CUT) {
+        return take_axis(at, inject);
     }
     inject->value = strtod(*at, &end);
     const bool some = end != *at;
@@ -113,7 +132,7 @@ int inject_parse(const char *text, struct fail *fail, struct inject *ret_inject)
     if (word == NULL) {
         return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL,
                         "--inject %s: not one of crash@K hang@K exit=C@K slow=X ignore-term "
-                        "fork-child hold-port",
+                        "fork-child hold-port cut=tp|pp|dp",
                         text);
     }
     inject.kind = word->kind;
@@ -232,6 +251,7 @@ void inject_step(const struct inject *list, size_t count, uint32_t rank, uint32_
         case INJECT_SLOW:
         case INJECT_IGNORE_TERM:
         case INJECT_HOLD_PORT:
+        case INJECT_CUT:
             break; /* not of a moment */
         }
     }
@@ -248,4 +268,16 @@ double inject_slowness(const struct inject *list, size_t count, uint32_t rank, u
         }
     }
     return slowness;
+}
+
+bool inject_cuts(const struct inject *list, size_t count, uint32_t rank, uint32_t attempt,
+                 uint64_t step, enum comm_axis axis)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].kind == INJECT_CUT && list[i].axis == axis && list[i].step <= step &&
+            inject_is_for(&list[i], rank, attempt)) {
+            return true;
+        }
+    }
+    return false;
 }

@@ -11,6 +11,9 @@
  *     ignore-term   ignores SIGTERM from the start
  *     fork-child[@K] leaves a child in a session of its own (at the start, or in step K)
  *     hold-port     rank 0 leaves a child that goes on listening on MASTER_PORT
+ *     cut=tp|pp|dp[@K]  from the start (or step K) on exchanges nothing along that axis and takes its
+ *                   own part for the whole, as comm_cut says: tests show with it that they would see
+ *                   an exchange that is missing. Not for single ranks: their peers would wait
  *
  * Without rank or attempt every one is meant. Children end by themselves after ten minutes. */
 #ifndef KEEPSTEP_TRAINER_INJECT_H
@@ -20,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/trainer/comm.h"
 #include "agent/trainer/fail.h"
 
 enum { INJECT_MAX = 16 };
@@ -32,14 +36,16 @@ enum inject_kind {
     INJECT_IGNORE_TERM,
     INJECT_FORK_CHILD,
     INJECT_HOLD_PORT,
+    INJECT_CUT,
 };
 
 struct inject {
     enum inject_kind kind;
-    uint64_t step;   /* 0: at the start, or always */
-    double value;    /* exit code, or factor */
-    int64_t rank;    /* -1: every one */
-    int64_t attempt; /* -1: every one */
+    uint64_t step;       /* 0: at the start, or always */
+    double value;        /* exit code, or factor */
+    enum comm_axis axis; /* of a cut */
+    int64_t rank;        /* -1: every one */
+    int64_t attempt;     /* -1: every one */
 };
 
 /* EXIT_BAD_CONFIG with the word that is wrong. */
@@ -58,5 +64,8 @@ void inject_step(const struct inject *list, size_t count, uint32_t rank, uint32_
 /* How many times as long a step must take: 1 when nothing was ordered. */
 double inject_slowness(const struct inject *list, size_t count, uint32_t rank, uint32_t attempt,
                        uint64_t step);
+/* Is this axis cut in this step? */
+bool inject_cuts(const struct inject *list, size_t count, uint32_t rank, uint32_t attempt,
+                 uint64_t step, enum comm_axis axis);
 
 #endif

@@ -1,219 +1,167 @@
-/* kernel.c: matrix products in register tiles of four rows by eight columns, the rest in plain
- * loops. Vectors are the compilers' generic ones: 16 bytes is what every x86-64 and arm64 has, so
- * no -march is needed, and a lane never mixes with another, so the sums stay in order. */
+/* kernel.c: every function of kernel.h goes to the backend; what all of them must be able to rely on is
+ * checked here once. */
 #include "agent/trainer/kernel.h"
 
 #include <assert.h>
-#include <math.h>
-#include <string.h>
 
-typedef float vec4 __attribute__((vector_size(16)));
-
-enum { TILE_ROWS = 4 };
-
-static vec4 load(const float *from)
+void *kernel_allocate(struct kernel *kernel, size_t bytes)
 {
-    vec4 value;
-    memcpy(&value, from, sizeof(value));
-    return value;
+    return kernel->backend->allocate(kernel, bytes);
 }
 
-static void store(float *to, vec4 value)
+void kernel_release(struct kernel *kernel, void *buffer)
 {
-    memcpy(to, &value, sizeof(value));
+    kernel->backend->release(kernel, buffer);
 }
 
-static vec4 spread(float value)
+void kernel_write(struct kernel *kernel, void *buffer, const void *host, size_t bytes)
 {
-    return (vec4){value, value, value, value};
+    kernel->backend->write(kernel, buffer, host, bytes);
 }
 
-/* Four rows at once: each b vector is loaded once for four products. Written out, so that the eight
- * sums stay in registers whatever the optimiser thinks of loops. */
-static void tile_four(float *c, size_t c_stride, const float *a, size_t a_stride, struct matrix b,
-                      size_t inner, bool accumulate)
+int kernel_read(struct kernel *kernel, void *host, const void *buffer, size_t bytes)
 {
-    float *c1 = c + c_stride;
-    float *c2 = c1 + c_stride;
-    float *c3 = c2 + c_stride;
-    const float *a1 = a + a_stride;
-    const float *a2 = a1 + a_stride;
-    const float *a3 = a2 + a_stride;
-    const float *b_row = b.data;
-    const vec4 zero = spread(0.0f);
-    vec4 sum00 = accumulate ? load(c) : zero;
-    vec4 sum01 = accumulate ? load(c + 4) : zero;
-    vec4 sum10 = accumulate ? load(c1) : zero;
-    vec4 sum11 = accumulate ? load(c1 + 4) : zero;
-    vec4 sum20 = accumulate ? load(c2) : zero;
-    vec4 sum21 = accumulate ? load(c2 + 4) : zero;
-    vec4 sum30 = accumulate ? load(c3) : zero;
-    vec4 sum31 = accumulate ? load(c3 + 4) : zero;
-    for (size_t k = 0; k < inner; k++, b_row += b.stride) {
-        const vec4 b0 = load(b_row);
-        const vec4 b1 = load(b_row + 4);
-        const vec4 f0 = spread(a[k]);
-        const vec4 f1 = spread(a1[k]);
-        const vec4 f2 = spread(a2[k]);
-        const vec4 f3 = spread(a3[k]);
-        sum00 += f0 * b0;
-        sum01 += f0 * b1;
-        sum10 += f1 * b0;
-        sum11 += f1 * b1;
-        sum20 += f2 * b0;
-        sum21 += f2 * b1;
-        sum30 += f3 * b0;
-        sum31 += f3 * b1;
-    }
-    store(c, sum00);
-    store(c + 4, sum01);
-    store(c1, sum10);
-    store(c1 + 4, sum11);
-    store(c2, sum20);
-    store(c2 + 4, sum21);
-    store(c3, sum30);
-    store(c3 + 4, sum31);
+    return kernel->backend->read(kernel, host, buffer, bytes);
 }
 
-/* One row, for what four does not divide; the same sums in the same order. */
-static void tile_one(float *c, const float *a, struct matrix b, size_t inner, bool accumulate)
+void kernel_zero(struct kernel *kernel, void *buffer, size_t bytes)
 {
-    vec4 sum0 = accumulate ? load(c) : spread(0.0f);
-    vec4 sum1 = accumulate ? load(c + 4) : spread(0.0f);
-    for (size_t k = 0; k < inner; k++) {
-        const float *b_row = b.data + k * b.stride;
-        const vec4 factor = spread(a[k]);
-        sum0 += factor * load(b_row);
-        sum1 += factor * load(b_row + 4);
-    }
-    store(c, sum0);
-    store(c + 4, sum1);
+    kernel->backend->zero(kernel, buffer, bytes);
 }
 
-void kernel_matmul(struct matrix c, struct matrix a, struct matrix b, size_t rows, size_t inner,
-                   size_t columns, bool accumulate)
+int kernel_finish(struct kernel *kernel)
 {
-    static_assert(KERNEL_LANES == 8, "the tiles are written for two vectors of four");
-    assert(columns % KERNEL_LANES == 0);
-    for (size_t column = 0; column < columns; column += KERNEL_LANES) {
-        const struct matrix b_part = {b.data + column, b.stride};
-        size_t row = 0;
-        for (; row + TILE_ROWS <= rows; row += TILE_ROWS) {
-            tile_four(c.data + row * c.stride + column, c.stride, a.data + row * a.stride, a.stride,
-                      b_part, inner, accumulate);
-        }
-        for (; row < rows; row++) {
-            tile_one(c.data + row * c.stride + column, a.data + row * a.stride, b_part, inner,
-                     accumulate);
-        }
-    }
+    return kernel->backend->finish(kernel);
 }
 
-void kernel_transpose(struct matrix target, struct matrix source, size_t rows, size_t columns)
+int kernel_hash(struct kernel *kernel, const void *buffer, size_t bytes, uint64_t *ret_hash)
 {
-    for (size_t row = 0; row < rows; row++) {
-        for (size_t column = 0; column < columns; column++) {
-            target.data[column * target.stride + row] = source.data[row * source.stride + column];
-        }
-    }
+    return kernel->backend->hash(kernel, buffer, bytes, ret_hash);
 }
 
-void kernel_add_bias(float *data, const float *bias, size_t rows, size_t columns)
+void kernel_explain(struct kernel *kernel, char *ret_text, size_t size)
 {
-    for (size_t row = 0; row < rows; row++) {
-        for (size_t column = 0; column < columns; column++) {
-            data[row * columns + column] += bias[column];
-        }
-    }
+    kernel->backend->explain(kernel, ret_text, size);
 }
 
-void kernel_sum_rows(float *bias_gradient, const float *data, size_t rows, size_t columns)
+void kernel_matmul(struct kernel *kernel, struct matrix c, struct matrix a, struct matrix b,
+                   size_t rows, size_t inner, size_t columns, bool accumulate)
 {
-    for (size_t row = 0; row < rows; row++) {
-        for (size_t column = 0; column < columns; column++) {
-            bias_gradient[column] += data[row * columns + column];
-        }
-    }
+    assert(columns % KERNEL_LANES == 0 && !c.flipped);
+    kernel->backend->matmul(kernel, c, a, b, rows, inner, columns, accumulate);
 }
 
-void kernel_norm_forward(float *output, float *mean, float *scale, const float *input,
-                         const float *gain, const float *bias, size_t rows, size_t columns)
+void kernel_add_bias(struct kernel *kernel, float *data, const float *bias, size_t rows,
+                     size_t columns)
 {
-    const float epsilon = 1e-5f;
-    for (size_t row = 0; row < rows; row++) {
-        const float *in = input + row * columns;
-        float sum = 0.0f;
-        for (size_t i = 0; i < columns; i++) {
-            sum += in[i];
-        }
-        const float average = sum / (float)columns;
-        float variance = 0.0f;
-        for (size_t i = 0; i < columns; i++) {
-            variance += (in[i] - average) * (in[i] - average);
-        }
-        mean[row] = average;
-        scale[row] = 1.0f / sqrtf(variance / (float)columns + epsilon);
-        for (size_t i = 0; i < columns; i++) {
-            output[row * columns + i] = (in[i] - average) * scale[row] * gain[i] + bias[i];
-        }
-    }
+    kernel->backend->add_bias(kernel, data, bias, rows, columns);
 }
 
-void kernel_norm_backward(float *input_gradient, float *gain_gradient, float *bias_gradient,
-                          const float *output_gradient, const float *input, const float *gain,
-                          const float *mean, const float *scale, size_t rows, size_t columns)
+void kernel_sum_rows(struct kernel *kernel, float *sums, const float *data, size_t rows,
+                     size_t columns)
 {
-    for (size_t row = 0; row < rows; row++) {
-        const float *in = input + row * columns;
-        const float *out = output_gradient + row * columns;
-        float sum = 0.0f;     /* of the gradient at the normalised value */
-        float product = 0.0f; /* of that gradient with the normalised value */
-        for (size_t i = 0; i < columns; i++) {
-            const float normal = (in[i] - mean[row]) * scale[row];
-            const float slope = out[i] * gain[i];
-            sum += slope;
-            product += slope * normal;
-            gain_gradient[i] += out[i] * normal;
-            bias_gradient[i] += out[i];
-        }
-        sum /= (float)columns;
-        product /= (float)columns;
-        for (size_t i = 0; i < columns; i++) {
-            const float normal = (in[i] - mean[row]) * scale[row];
-            input_gradient[row * columns + i] +=
-                scale[row] * (out[i] * gain[i] - sum - normal * product);
-        }
-    }
+    kernel->backend->sum_rows(kernel, sums, data, rows, columns);
 }
 
-void kernel_gelu_forward(float *output, float *slope, const float *input, size_t count)
+void kernel_add(struct kernel *kernel, float *to, const float *from, size_t count)
 {
-    const float root = 0.7978845608f; /* sqrt(2 / pi) */
-    const float cubic = 0.044715f;
-    for (size_t i = 0; i < count; i++) {
-        const float x = input[i];
-        const float bend = tanhf(root * (x + cubic * x * x * x));
-        output[i] = 0.5f * x * (1.0f + bend);
-        slope[i] = 0.5f * (1.0f + bend) +
-                   0.5f * x * (1.0f - bend * bend) * root * (1.0f + 3.0f * cubic * x * x);
-    }
+    kernel->backend->add(kernel, to, from, count);
 }
 
-void kernel_softmax(float *row, size_t length, size_t columns)
+void kernel_multiply(struct kernel *kernel, float *to, const float *factor, size_t count)
 {
-    float largest = row[0];
-    for (size_t i = 1; i < length; i++) {
-        largest = row[i] > largest ? row[i] : largest;
+    kernel->backend->multiply(kernel, to, factor, count);
+}
+
+void kernel_sum_squares(struct kernel *kernel, double *ret_sum, const float *data, size_t count)
+{
+    kernel->backend->sum_squares(kernel, ret_sum, data, count);
+}
+
+void kernel_norm_forward(struct kernel *kernel, float *output, float *mean, float *scale,
+                         const float *input, const float *gain, const float *bias, size_t rows,
+                         size_t columns)
+{
+    kernel->backend->norm_forward(kernel, output, mean, scale, input, gain, bias, rows, columns);
+}
+
+void kernel_norm_backward(struct kernel *kernel, float *input_gradient, float *gain_gradient,
+                          float *bias_gradient, const float *output_gradient, const float *input,
+                          const float *gain, const float *mean, const float *scale, size_t rows,
+                          size_t columns)
+{
+    kernel->backend->norm_backward(kernel, input_gradient, gain_gradient, bias_gradient,
+                                   output_gradient, input, gain, mean, scale, rows, columns);
+}
+
+void kernel_gelu_forward(struct kernel *kernel, float *output, float *slope, const float *input,
+                         size_t count)
+{
+    kernel->backend->gelu_forward(kernel, output, slope, input, count);
+}
+
+void kernel_attention_forward(struct kernel *kernel, float *mixed, float *chances, float *qkv,
+                              const struct kernel_attention *sizes)
+{
+    assert(sizes->context % KERNEL_LANES == 0);
+    kernel->backend->attention_forward(kernel, mixed, chances, qkv, sizes);
+}
+
+void kernel_attention_backward(struct kernel *kernel, float *qkv_gradient, float *mixed_gradient,
+                               float *chances, float *qkv, const struct kernel_attention *sizes)
+{
+    assert(sizes->context % KERNEL_LANES == 0);
+    kernel->backend->attention_backward(kernel, qkv_gradient, mixed_gradient, chances, qkv, sizes);
+}
+
+void kernel_embed_forward(struct kernel *kernel, float *output, const float *tokens,
+                          const float *positions, const struct kernel_text *text, size_t width)
+{
+    kernel->backend->embed_forward(kernel, output, tokens, positions, text, width);
+}
+
+void kernel_embed_backward(struct kernel *kernel, float *token_gradient, float *position_gradient,
+                           const float *output_gradient, const struct kernel_text *text,
+                           size_t width)
+{
+    kernel->backend->embed_backward(kernel, token_gradient, position_gradient, output_gradient,
+                                    text, width);
+}
+
+void kernel_loss_largest(struct kernel *kernel, float *largest, const float *logits, size_t rows,
+                         size_t columns)
+{
+    kernel->backend->loss_largest(kernel, largest, logits, rows, columns);
+}
+
+void kernel_loss_sums(struct kernel *kernel, float *logits, float *sums, const float *largest,
+                      const struct kernel_text *text, size_t first, size_t columns)
+{
+    kernel->backend->loss_sums(kernel, logits, sums, largest, text, first, columns);
+}
+
+void kernel_loss_total(struct kernel *kernel, float *logits, double *total, const float *sums,
+                       size_t rows, size_t columns)
+{
+    kernel->backend->loss_total(kernel, logits, total, sums, rows, columns);
+}
+
+void kernel_loss_backward(struct kernel *kernel, float *logits, const struct kernel_text *text,
+                          size_t first, size_t columns, float scale)
+{
+    kernel->backend->loss_backward(kernel, logits, text, first, columns, scale);
+}
+
+void kernel_adam_update(struct kernel *kernel, const struct kernel_adam *adam, float *weights,
+                        const float *gradients, float *first, float *second, size_t count)
+{
+    kernel->backend->adam_update(kernel, adam, weights, gradients, first, second, count);
+}
+
+void kernel_done(struct kernel *kernel)
+{
+    if (kernel->backend != NULL) {
+        kernel->backend->destroy(kernel);
     }
-    float sum = 0.0f;
-    for (size_t i = 0; i < length; i++) {
-        row[i] = expf(row[i] - largest);
-        sum += row[i];
-    }
-    for (size_t i = 0; i < length; i++) {
-        row[i] /= sum;
-    }
-    for (size_t i = length; i < columns; i++) {
-        row[i] = 0.0f;
-    }
+    *kernel = (struct kernel){0};
 }

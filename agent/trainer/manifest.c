@@ -285,6 +285,30 @@ struct comparison {
     uint64_t found;
 };
 
+/* A shard fits one place of one layout, so the layout is a reason of its own. */
+static int compare_layout(const struct comm_layout *expected, const struct comm_layout *found,
+                          const char *place, struct fail *fail)
+{
+    const struct comparison list[] = {
+        {"tensor", expected->tensor, found->tensor},
+        {"context", expected->context, found->context},
+        {"pipeline", expected->pipeline, found->pipeline},
+        {"data", expected->data, found->data},
+    };
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+        if (list[i].expected != list[i].found) {
+            return fail_set(
+                fail, EXIT_CHECKPOINT, -EXDEV,
+                "%s: layout.%s is %llu, expected %llu: it was saved with tp %u cp %u pp "
+                "%u dp %u and fits no other layout",
+                place, list[i].name, (unsigned long long)list[i].found,
+                (unsigned long long)list[i].expected, found->tensor, found->context,
+                found->pipeline, found->data);
+        }
+    }
+    return 0;
+}
+
 int manifest_compare(const struct manifest_head *expected, const struct manifest_head *found,
                      const char *place, struct fail *fail)
 {
@@ -292,13 +316,13 @@ int manifest_compare(const struct manifest_head *expected, const struct manifest
         return fail_set(fail, EXIT_CHECKPOINT, -EXDEV, "%s: job is '%s', expected '%s'", place,
                         found->job, expected->job);
     }
+    const int layout = compare_layout(&expected->layout, &found->layout, place, fail);
+    if (layout < 0) {
+        return layout;
+    }
     const struct comparison list[] = {
         {"attempt", expected->attempt, found->attempt},
         {"step", expected->step, found->step},
-        {"layout.tensor", expected->layout.tensor, found->layout.tensor},
-        {"layout.context", expected->layout.context, found->layout.context},
-        {"layout.pipeline", expected->layout.pipeline, found->layout.pipeline},
-        {"layout.data", expected->layout.data, found->layout.data},
         {"model.context", expected->shape.context, found->shape.context},
         {"model.layers", expected->shape.layers, found->shape.layers},
         {"model.width", expected->shape.width, found->shape.width},

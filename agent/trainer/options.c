@@ -11,7 +11,8 @@
 #include <xxhash.h>
 
 static const char help_text[] =
-    "keepstep-trainer: trains a small byte-level transformer on text files, data parallel.\n"
+    "keepstep-trainer: trains a small byte-level transformer on text files: tensor, pipeline and\n"
+    "data parallel.\n"
     "\n"
     "Model and data\n"
     "  --text PATH...           files, or folders of files (required)\n"
@@ -21,7 +22,13 @@ static const char help_text[] =
     "  --layers N --width N     size of the model (2, 32)\n"
     "  --lr X                   learning rate (0.005)\n"
     "  --seed N                 of weights and data order (1)\n"
-    "  --tp N --cp N --pp N --dp N  layout (1 1 1 and what is left of the world)\n"
+    "Layout; without these flags that of the job, or 1 1 1 and what is left of the world\n"
+    "  --tp N                   each linear pair is split over N ranks; divides the heads "
+    "(width/16)\n"
+    "  --pp N                   the layers are split over N stages; divides them\n"
+    "  --dp N                   replicas of the model, which share the batch\n"
+    "  --cp N                   1: this program has no context parallel\n"
+    "  --micro-batches N        of one step in each replica (pp); batch is a multiple of dp x N\n"
     "Checkpoints and results\n"
     "  --checkpoint-dir DIR     where step-S.a-A folders go\n"
     "  --checkpoint-every N     save every N steps (0: only when asked)\n"
@@ -33,10 +40,14 @@ static const char help_text[] =
     "  --step-min-ms N          a step takes at least so long (0)\n"
     "  --init-timeout N         seconds for the ranks to come together (120)\n"
     "  --inject FAULT           crash@K hang@K exit=C@K slow=X[@K] ignore-term fork-child[@K]\n"
-    "                           hold-port, each with :rank=R and :attempt=A; may be repeated\n"
+    "                           hold-port cut=tp|pp|dp[@K], each with :rank=R and :attempt=A;\n"
+    "                           may be repeated\n"
     "\n"
     "Environment: RANK WORLD_SIZE MASTER_ADDR MASTER_PORT as torchrun sets them; KEEPSTEP_JOB\n"
-    "KEEPSTEP_ATTEMPT KEEPSTEP_RESTORE_STEP KEEPSTEP_RESTORE_ATTEMPT. SIGUSR1 to rank 0: save.\n"
+    "KEEPSTEP_ATTEMPT KEEPSTEP_RESTORE_STEP KEEPSTEP_RESTORE_ATTEMPT; KEEPSTEP_TP_RANK and _CP_ "
+    "_PP_\n"
+    "_DP_, compared with rank = tp + TP x (cp + CP x (pp + PP x dp)). SIGUSR1 to rank 0: save.\n"
+    "Equal flags, text and world give equal bits, also over restarts.\n"
     "Exit codes: 0 done, 1 a peer was lost, 3 checkpoint not usable, 4 ranks did not meet,\n"
     "5 this machine (text, memory, output), 17 loss not finite, 75 start again, 93 bad flags.\n";
 
@@ -96,6 +107,7 @@ static const struct flag flags[] = {
     {"--text", FLAG_PATHS, 0, 0, 0},
     {"--steps", FLAG_U64, FIELD(steps), 1, exact_max},
     {"--batch", FLAG_U32, FIELD(batch), 1, 65536},
+    {"--micro-batches", FLAG_U32, FIELD(micros), 1, 65536},
     {"--context", FLAG_U32, FIELD(shape.context), 1, MODEL_CONTEXT_MAX},
     {"--layers", FLAG_U32, FIELD(shape.layers), 1, MODEL_LAYERS_MAX},
     {"--width", FLAG_U32, FIELD(shape.width), 1, MODEL_WIDTH_MAX},
@@ -323,26 +335,59 @@ static int parse_environment(const char *const *environment, struct fail *fail,
 
 /* ---- what must fit together ----------------------------------------------------------------- */
 
-static int check_layout(struct options *options, struct fail *fail)
+/* One size: what the flag says, what the order says, or what is used without either. */
+static int settle_size(const char *name, uint32_t ordered, uint32_t otherwise, struct fail *fail,
+                       uint32_t *size)
 {
+    if (*size == 0) {
+        *size = ordered != 0 ? ordered : otherwise;
+    }
+    if (*size > COMM_WORLD_MAX) {
+        return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL, "the job's layout says %s %u; at most %d",
+                        name, *size, COMM_WORLD_MAX);
+    }
+    if (ordered != 0 && *size != ordered) {
+        return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL,
+                        "--%s %u, but the job's layout says %s %u; make them equal, or leave the "
+                        "flag out",
+                        name, *size, name, ordered);
+    }
+    return 0;
+}
+
+static int settle_layout(const struct comm_layout *ordered, struct options *options,
+                         struct fail *fail)
+{
+    const struct comm_layout none = {0, 0, 0, 0};
+    const struct comm_layout *order = ordered != NULL ? ordered : &none;
     struct comm_layout *layout = &options->layout;
+    int code = settle_size("tp", order->tensor, 1, fail, &layout->tensor);
+    code = code == 0 ? settle_size("cp", order->context, 1, fail, &layout->context) : code;
+    code = code == 0 ? settle_size("pp", order->pipeline, 1, fail, &layout->pipeline) : code;
+    if (code < 0) {
+        return code;
+    }
     const uint64_t fixed = (uint64_t)layout->tensor * layout->context * layout->pipeline;
-    if (fixed > 1) {
-        return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL,
-                        "tp %u, cp %u, pp %u: only data parallel layouts are supported (all 1)",
-                        layout->tensor, layout->context, layout->pipeline);
-    }
-    if (layout->data == 0) {
-        layout->data = options->world;
-    }
-    if (layout->data != options->world) {
-        return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL,
+    const uint64_t left = options->world % fixed == 0 ? options->world / fixed : 1;
+    code = settle_size("dp", order->data, (uint32_t)left, fail, &layout->data);
+    if (code == 0 && fixed * layout->data != options->world) {
+        code = fail_set(fail, EXIT_BAD_CONFIG, -EINVAL,
                         "tp %u x cp %u x pp %u x dp %u is not WORLD_SIZE %u", layout->tensor,
                         layout->context, layout->pipeline, layout->data, options->world);
     }
-    if (options->batch % layout->data != 0) {
-        return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL, "--batch %u is not a multiple of dp %u",
-                        options->batch, layout->data);
+    return code;
+}
+
+static int check_batch(struct options *options, struct fail *fail)
+{
+    const uint32_t replicas = options->layout.data;
+    if (options->micros == 0) {
+        options->micros = options->layout.pipeline;
+    }
+    if (options->batch % ((uint64_t)replicas * options->micros) != 0) {
+        return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL,
+                        "--batch %u is not a multiple of dp %u x %u micro-batches", options->batch,
+                        replicas, options->micros);
     }
     return 0;
 }
@@ -356,21 +401,28 @@ static int check_place(const struct options *options, struct fail *fail)
         if (options->claimed_place[i] >= 0 && options->claimed_place[i] != (int64_t)own[i]) {
             return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL,
                             "rank %u has the %s coordinate %u in the order tp-cp-pp-dp, but the "
-                            "environment gives it %lld",
+                            "environment gives it %lld; this program knows no other order",
                             options->rank, names[i], own[i], (long long)options->claimed_place[i]);
         }
     }
     return 0;
 }
 
-static int check_together(struct options *options, struct fail *fail)
+static int check_together(const struct comm_layout *ordered, struct options *options,
+                          struct fail *fail)
 {
-    int code = model_shape_check(&options->shape, fail);
+    int code = shape_check(&options->shape, fail);
     if (code == 0 && options->text_count == 0) {
         code = fail_set(fail, EXIT_BAD_CONFIG, -EINVAL, "--text needs at least one path");
     }
     if (code == 0) {
-        code = check_layout(options, fail);
+        code = settle_layout(ordered, options, fail);
+    }
+    if (code == 0) {
+        code = shape_check_layout(&options->shape, &options->layout, fail);
+    }
+    if (code == 0) {
+        code = check_batch(options, fail);
     }
     if (code == 0) {
         code = check_place(options, fail);
@@ -382,11 +434,10 @@ static int check_together(struct options *options, struct fail *fail)
     return code;
 }
 
-int options_parse(const char *const *arguments, const char *const *environment, struct fail *fail,
-                  struct options *ret_options)
+int options_parse(const char *const *arguments, const char *const *environment,
+                  const struct comm_layout *ordered, struct fail *fail, struct options *ret_options)
 {
     struct options options = {
-        .layout = {.tensor = 1, .context = 1, .pipeline = 1, .data = 0},
         .shape = {.context = 32, .layers = 2, .width = 32},
         .steps = 150,
         .batch = 16,
@@ -397,7 +448,7 @@ int options_parse(const char *const *arguments, const char *const *environment, 
     int code = parse_flags(arguments, fail, &options);
     if (code == 0 && !options.help) {
         code = parse_environment(environment, fail, &options);
-        code = code == 0 ? check_together(&options, fail) : code;
+        code = code == 0 ? check_together(ordered, &options, fail) : code;
     }
     if (code == 0) {
         *ret_options = options;
@@ -409,11 +460,13 @@ uint64_t options_digest(const struct options *options)
 {
     char text[512];
     const int size = snprintf(
-        text, sizeof(text), "%u %u %u %u / %u %u %u / %llu %u %.9g %llu / %d %llu %llu / %llu %lld",
+        text, sizeof(text),
+        "%u %u %u %u / %u %u %u / %llu %u %u %.9g %llu / %d %d %d %llu %llu / %llu %lld",
         options->layout.tensor, options->layout.context, options->layout.pipeline,
         options->layout.data, options->shape.context, options->shape.layers, options->shape.width,
-        (unsigned long long)options->steps, options->batch, (double)options->rate,
+        (unsigned long long)options->steps, options->batch, options->micros, (double)options->rate,
         (unsigned long long)options->seed, options->checkpoint_directory != NULL ? 1 : 0,
+        options->output_weights != NULL ? 1 : 0, options->initial_weights != NULL ? 1 : 0,
         (unsigned long long)options->checkpoint_every, (unsigned long long)options->eval_every,
         (unsigned long long)options->restore_step, (long long)options->restore_attempt);
     return XXH3_64bits(text, size > 0 ? (size_t)size : 0);

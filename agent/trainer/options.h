@@ -14,7 +14,7 @@
 #include "agent/trainer/fail.h"
 #include "agent/trainer/inject.h"
 #include "agent/trainer/manifest.h"
-#include "agent/trainer/model.h"
+#include "agent/trainer/shape.h"
 
 struct options {
     /* environment: RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT, as torchrun sets them;
@@ -32,12 +32,13 @@ struct options {
 
     /* flags */
     bool help;
-    struct comm_layout layout; /* --tp --cp --pp --dp; dp defaults to what is left of the world */
+    struct comm_layout layout; /* --tp --cp --pp --dp */
     struct model_shape shape;  /* --context --layers --width */
     const char *const *text;   /* --text PATH…: text_count entries of the given argv */
     size_t text_count;
     uint64_t steps;
-    uint32_t batch; /* samples of one step, over all ranks */
+    uint32_t batch;  /* samples of one step, over all ranks */
+    uint32_t micros; /* micro-batches of one step in each replica */
     float rate;
     uint64_t seed;
     uint32_t step_min_ms;
@@ -52,9 +53,12 @@ struct options {
     struct inject inject[INJECT_MAX];
 };
 
-/* arguments, environment: NULL-terminated, as main() gets them. */
+/* arguments, environment: NULL-terminated, as main() gets them. ordered: the layout that the agent's
+ * order gives the job, or NULL without an agent. Sizes that no flag says are the ordered ones, or 1
+ * and for dp what is left of the world; a flag that says another one than the order is refused. */
 MUST_CHECK int options_parse(const char *const *arguments, const char *const *environment,
-                             struct fail *fail, struct options *ret_options);
+                             const struct comm_layout *ordered, struct fail *fail,
+                             struct options *ret_options);
 
 /* Digest of everything that must be equal on all ranks of one attempt. */
 uint64_t options_digest(const struct options *options);

@@ -124,9 +124,18 @@ class World:
     def err(self, rank=0):
         return self.read(rank, "err")
 
+    def step_words(self):
+        """`step N loss L ms T norm G`, a list of words for each."""
+        return [line.split() for line in self.out().splitlines() if line.startswith("step ")]
+
     def losses(self):
-        return {int(line.split()[1]): float(line.split()[3])
-                for line in self.out().splitlines() if line.startswith("step ")}
+        return {int(words[1]): float(words[3]) for words in self.step_words()}
+
+    def norms(self):
+        return {int(words[1]): float(words[7]) for words in self.step_words()}
+
+    def times_ms(self):
+        return [int(words[5]) for words in self.step_words()]
 
     def wait_step(self, step, seconds=60):
         wait_until(f"step {step}\n{self.out()}{self.err()}",

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "agent/trainer/kernel_cpu.h"
 #include "tests/lib/test.h"
 
 enum { COUNT = 64, STEPS = 50 };
@@ -16,6 +17,8 @@ static float gradient_at(size_t i, uint64_t step)
 static void follows_the_rule(void **state)
 {
     (void)state;
+    struct kernel kernel;
+    assert_int_equal(kernel_cpu_create(&kernel), 0);
     const struct adam adam = {.rate = 0.01f, .warmup_steps = 10};
     float weights[COUNT] = {0};
     float first[COUNT] = {0};
@@ -33,17 +36,20 @@ static void follows_the_rule(void **state)
             expected[i] -= rate * (m[i] / (1.0 - pow(0.9, (double)step))) /
                            (sqrt(v[i] / (1.0 - pow(0.99, (double)step))) + 1e-8);
         }
-        adam_update(&adam, step, weights, gradients, first, second, COUNT);
+        adam_update(&adam, &kernel, step, weights, gradients, first, second, COUNT);
     }
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(fabs((double)weights[i] - expected[i]) < 1e-5);
     }
+    kernel_done(&kernel);
 }
 
 /* Ranks update ranges: the parts must be the bits of the whole. */
 static void parts_are_the_whole(void **state)
 {
     (void)state;
+    struct kernel kernel;
+    assert_int_equal(kernel_cpu_create(&kernel), 0);
     const struct adam adam = {.rate = 0.01f, .warmup_steps = 10};
     float whole[3][COUNT] = {{0}};
     float parts[3][COUNT] = {{0}};
@@ -52,13 +58,14 @@ static void parts_are_the_whole(void **state)
         for (size_t i = 0; i < COUNT; i++) {
             gradients[i] = gradient_at(i, step);
         }
-        adam_update(&adam, step, whole[0], gradients, whole[1], whole[2], COUNT);
+        adam_update(&adam, &kernel, step, whole[0], gradients, whole[1], whole[2], COUNT);
         for (size_t begin = 0; begin < COUNT; begin += 16) {
-            adam_update(&adam, step, parts[0] + begin, gradients + begin, parts[1] + begin,
+            adam_update(&adam, &kernel, step, parts[0] + begin, gradients + begin, parts[1] + begin,
                         parts[2] + begin, 16);
         }
     }
     assert_memory_equal(whole, parts, sizeof(whole));
+    kernel_done(&kernel);
 }
 
 static void rate_warms_up(void **state)

@@ -17,86 +17,9 @@
 #include "agent/trainer/pace.h"
 #include "agent/trainer/socket.h"
 #include "tests/lib/test.h"
-
-/* What a rank of a test does; its result is the process's exit code, 0 when all is well. */
-typedef int (*rank_body)(struct comm *comm);
+#include "tests/unit/trainer/trainer_rig.h"
 
 static const struct comm_layout line_of_four = {1, 1, 1, 4};
-
-static uint16_t free_port(void)
-{
-    struct socket_address address;
-    int fd = -1;
-    assert_int_equal(socket_resolve("127.0.0.1", 0, &address), 0);
-    assert_int_equal(socket_listen(&address, 1, &fd), 0);
-    address.size = sizeof(address.storage);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address.storage, &address.size), 0);
-    socket_close(&fd);
-    return socket_port(&address);
-}
-
-static struct rendezvous visitor(uint32_t rank, uint32_t world, uint16_t port)
-{
-    struct rendezvous who = {
-        .rank = rank,
-        .world = world,
-        .attempt = 3,
-        .job = "test",
-        .master_address = "127.0.0.1",
-        .master_port = port,
-        .program = 11,
-        .text = 12,
-        .timeout_ms = 20000,
-    };
-    return who;
-}
-
-/* Runs one rank in a child that cannot outlive this test. */
-static pid_t start_rank(const struct rendezvous *who, const struct comm_layout *layout,
-                        rank_body body)
-{
-    const pid_t parent = getpid();
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child > 0) {
-        return child;
-    }
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) {
-        _exit(99);
-    }
-    struct fail fail;
-    struct comm comm;
-    if (comm_tcp_create(who, layout, NULL, &fail, &comm) < 0) {
-        _exit(fail.exit_code == 0 ? 98 : fail.exit_code);
-    }
-    const int result = body(&comm);
-    comm_done(&comm);
-    _exit(result);
-}
-
-static int wait_for(pid_t child)
-{
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/* Every rank runs the body; each must end with what `expected` says for it. */
-static void run_world(const struct comm_layout *layout, rank_body body, const int *expected)
-{
-    const uint32_t world = comm_layout_world(layout);
-    const uint16_t port = free_port();
-    pid_t children[16];
-    assert_true(world <= 16);
-    for (uint32_t rank = 0; rank < world; rank++) {
-        const struct rendezvous who = visitor(rank, world, port);
-        children[rank] = start_rank(&who, layout, body);
-    }
-    for (uint32_t rank = 0; rank < world; rank++) {
-        assert_int_equal(wait_for(children[rank]), expected == NULL ? 0 : expected[rank]);
-    }
-}
 
 /* ---- layout --------------------------------------------------------------------------------- */
 
@@ -142,14 +65,6 @@ static void groups_differ_in_one_coordinate(void **state)
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %u: line %d: %s\n", comm->rank, __LINE__, #condition);           \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
-
 /* Numbers whose sum depends on the order of the additions. */
 static float awkward(uint32_t rank, size_t i)
 {
@@ -190,7 +105,7 @@ static int all_reduce_body(struct comm *comm)
 static void all_reduce_sums_in_rank_order(void **state)
 {
     (void)state;
-    run_world(&line_of_four, all_reduce_body, NULL);
+    rig_run_world(&line_of_four, all_reduce_body, NULL);
 }
 
 static int scatter_and_gather_body(struct comm *comm)
@@ -221,7 +136,7 @@ static int scatter_and_gather_body(struct comm *comm)
 static void scatter_then_gather_is_all_reduce(void **state)
 {
     (void)state;
-    run_world(&line_of_four, scatter_and_gather_body, NULL);
+    rig_run_world(&line_of_four, scatter_and_gather_body, NULL);
 }
 
 /* A broadcast from every root, and a ring of sends that is larger than socket buffers. */
@@ -255,7 +170,7 @@ static int broadcast_and_pairs_body(struct comm *comm)
 static void broadcast_and_pairs_carry_the_bytes(void **state)
 {
     (void)state;
-    run_world(&line_of_four, broadcast_and_pairs_body, NULL);
+    rig_run_world(&line_of_four, broadcast_and_pairs_body, NULL);
 }
 
 /* Every group of a 2 x 1 x 2 x 2 layout sums the ranks of its members. */
@@ -278,7 +193,111 @@ static void groups_do_not_mix(void **state)
 {
     (void)state;
     const struct comm_layout cube = {.tensor = 2, .context = 1, .pipeline = 2, .data = 2};
-    run_world(&cube, groups_body, NULL);
+    rig_run_world(&cube, groups_body, NULL);
+}
+
+/* Two neighbours send each other more than sockets hold, at once; and a send meets the receiving
+ * half of both at once. */
+static int both_ways_body(struct comm *comm)
+{
+    enum { COUNT = 400000 };
+    static float output[COUNT];
+    static float input[COUNT];
+    struct comm_group *group = comm_group(comm, COMM_WORLD);
+    const uint32_t pair = group->index ^ 1;
+    output[COUNT - 1] = (float)group->index;
+    const struct comm_transfer transfer = {output, COUNT, pair, input, COUNT, pair};
+    EXPECT(comm_send_receive(group, &transfer, COMM_F32) == 0);
+    EXPECT(input[COUNT - 1] == (float)pair);
+    EXPECT(group->enqueued == 1 && group->completed == 1 && group->collectives == 0);
+    const uint32_t next = (group->index + 1) % group->size;
+    const uint32_t before = (group->index + group->size - 1) % group->size;
+    if (group->index == 0) {
+        EXPECT(comm_send(group, output, COUNT, COMM_F32, next) == 0);
+        EXPECT(comm_receive(group, input, COUNT, COMM_F32, before) == 0);
+    } else {
+        const struct comm_transfer ring = {output, COUNT, next, input, COUNT, before};
+        EXPECT(comm_send_receive(group, &ring, COMM_F32) == 0);
+    }
+    EXPECT(input[COUNT - 1] == (float)before);
+    return comm_barrier(group) == 0 ? 0 : 2;
+}
+
+static void both_ways_at_once_never_wait_for_each_other(void **state)
+{
+    (void)state;
+    rig_run_world(&line_of_four, both_ways_body, NULL);
+}
+
+/* A cut axis: every rank takes its own part for the whole; the other axes go on. */
+static int cut_body(struct comm *comm)
+{
+    struct comm_group *group = comm_group(comm, COMM_DATA);
+    const float own = (float)(comm->rank + 1);
+    float sum = own;
+    float parts[2] = {own, 10.0f * own};
+    float part = 0.0f;
+    float all[2] = {-1.0f, -1.0f};
+    comm_cut(comm, COMM_DATA);
+    EXPECT(comm_all_reduce(group, &sum, 1, COMM_F32, COMM_SUM) == 0 && sum == own);
+    EXPECT(comm_reduce_scatter(group, parts, &part, 1, COMM_F32, COMM_SUM) == 0);
+    EXPECT(part == parts[group->index]);
+    EXPECT(comm_all_gather(group, &own, all, 1, COMM_F32) == 0);
+    EXPECT(all[group->index] == own && all[1 - group->index] == -1.0f);
+    EXPECT(comm_send(group, &own, 1, COMM_F32, 1 - group->index) == 0);
+    EXPECT(comm_receive(group, &sum, 1, COMM_F32, 1 - group->index) == 0 && sum == own);
+    EXPECT(group->enqueued == 0);
+    EXPECT(comm_all_reduce(comm_group(comm, COMM_TENSOR), &sum, 1, COMM_F32, COMM_SUM) == 0);
+    EXPECT(sum != own);
+    return comm_barrier(comm_group(comm, COMM_WORLD)) == 0 ? 0 : 2;
+}
+
+static void a_cut_axis_exchanges_nothing(void **state)
+{
+    (void)state;
+    const struct comm_layout square = {.tensor = 2, .context = 1, .pipeline = 1, .data = 2};
+    rig_run_world(&square, cut_body, NULL);
+}
+
+/* What a watch sees of one operation: begun, then done. */
+struct seen {
+    uint32_t count;
+    uint64_t ahead[2]; /* enqueued - completed */
+    enum comm_operation head[2];
+    int32_t peer[2];
+};
+
+static void note(const struct comm_group *group, void *context)
+{
+    struct seen *seen = context;
+    const uint32_t at = seen->count++ % 2;
+    seen->ahead[at] = group->enqueued - group->completed;
+    seen->head[at] = group->head;
+    seen->peer[at] = group->head_peer;
+}
+
+static int watch_body(struct comm *comm)
+{
+    struct seen seen = {0};
+    struct comm_group *group = comm_group(comm, COMM_WORLD);
+    const uint32_t pair = group->index ^ 1;
+    comm->watch = note;
+    comm->watch_context = &seen;
+    EXPECT(comm_barrier(group) == 0);
+    EXPECT(seen.count == 2 && seen.ahead[0] == 1 && seen.ahead[1] == 0);
+    EXPECT(seen.head[0] == COMM_BARRIER && seen.head[1] == COMM_NONE && seen.peer[0] == -1);
+    float word[2] = {1.0f, 2.0f};
+    const struct comm_transfer transfer = {&word[0], 1, pair, &word[1], 1, pair};
+    EXPECT(comm_send_receive(group, &transfer, COMM_F32) == 0);
+    EXPECT(seen.count == 4 && seen.head[0] == COMM_SEND_RECEIVE);
+    EXPECT(seen.peer[0] == (int32_t)pair && seen.peer[1] == -1);
+    return 0;
+}
+
+static void operations_are_told_when_they_begin_and_end(void **state)
+{
+    (void)state;
+    rig_run_world(&line_of_four, watch_body, NULL);
 }
 
 /* ---- failures ------------------------------------------------------------------------------- */
@@ -307,7 +326,7 @@ static void a_death_ends_the_operation_of_all(void **state)
 {
     (void)state;
     const int expected[] = {5, 5, 0, 5};
-    run_world(&line_of_four, death_body, expected);
+    rig_run_world(&line_of_four, death_body, expected);
 }
 
 /* The survivors learn of it without being in an operation. */
@@ -332,7 +351,7 @@ static void a_death_shows_between_operations(void **state)
 {
     (void)state;
     const int expected[] = {5, 0, 5, 5};
-    run_world(&line_of_four, async_body, expected);
+    rig_run_world(&line_of_four, async_body, expected);
 }
 
 static void *abort_later(void *argument)
@@ -363,7 +382,7 @@ static void abort_ends_a_wait_from_another_thread(void **state)
 {
     (void)state;
     const int expected[] = {5, 5, 5, 5};
-    run_world(&line_of_four, abort_body, expected);
+    rig_run_world(&line_of_four, abort_body, expected);
 }
 
 /* Ranks that are in different operations, or in the same with another count, must not mix bytes. */
@@ -380,15 +399,15 @@ static void disagreement_is_an_error(void **state)
 {
     (void)state;
     const struct comm_layout pair = {1, 1, 1, 2};
-    const uint16_t port = free_port();
+    const uint16_t port = rig_free_port();
     pid_t children[2];
     int codes[2];
     for (uint32_t rank = 0; rank < 2; rank++) {
-        const struct rendezvous who = visitor(rank, 2, port);
-        children[rank] = start_rank(&who, &pair, disagree_body);
+        const struct rendezvous who = rig_visitor(rank, 2, port);
+        children[rank] = rig_start_rank(&who, &pair, disagree_body);
     }
-    codes[0] = wait_for(children[0]);
-    codes[1] = wait_for(children[1]);
+    codes[0] = rig_wait(children[0]);
+    codes[1] = rig_wait(children[1]);
     /* The first to look says so; the other may find it gone instead. */
     assert_true(codes[0] == 5 || codes[1] == 5);
     assert_true((codes[0] == 5 || codes[0] == 6) && (codes[1] == 5 || codes[1] == 6));
@@ -417,7 +436,7 @@ static int idle_body(struct comm *comm)
 static void waiting_costs_no_processor(void **state)
 {
     (void)state;
-    run_world(&line_of_four, idle_body, NULL);
+    rig_run_world(&line_of_four, idle_body, NULL);
 }
 
 /* ---- rendezvous ----------------------------------------------------------------------------- */
@@ -431,53 +450,53 @@ static void one_of_another_attempt_is_refused(void **state)
 {
     (void)state;
     const struct comm_layout pair = {1, 1, 1, 2};
-    const uint16_t port = free_port();
-    const struct rendezvous master = visitor(0, 2, port);
-    struct rendezvous stale = visitor(1, 2, port);
-    struct rendezvous stranger = visitor(1, 2, port);
+    const uint16_t port = rig_free_port();
+    const struct rendezvous master = rig_visitor(0, 2, port);
+    struct rendezvous stale = rig_visitor(1, 2, port);
+    struct rendezvous stranger = rig_visitor(1, 2, port);
     stale.attempt = 2;
     memcpy(stranger.job, "other", sizeof("other"));
-    const pid_t first = start_rank(&master, &pair, barrier_body);
-    assert_int_equal(wait_for(start_rank(&stale, &pair, barrier_body)), EXIT_RENDEZVOUS);
-    assert_int_equal(wait_for(start_rank(&stranger, &pair, barrier_body)), EXIT_RENDEZVOUS);
-    const struct rendezvous right = visitor(1, 2, port);
-    assert_int_equal(wait_for(start_rank(&right, &pair, barrier_body)), 0);
-    assert_int_equal(wait_for(first), 0);
+    const pid_t first = rig_start_rank(&master, &pair, barrier_body);
+    assert_int_equal(rig_wait(rig_start_rank(&stale, &pair, barrier_body)), EXIT_RENDEZVOUS);
+    assert_int_equal(rig_wait(rig_start_rank(&stranger, &pair, barrier_body)), EXIT_RENDEZVOUS);
+    const struct rendezvous right = rig_visitor(1, 2, port);
+    assert_int_equal(rig_wait(rig_start_rank(&right, &pair, barrier_body)), 0);
+    assert_int_equal(rig_wait(first), 0);
 }
 
 static void other_flags_end_the_attempt(void **state)
 {
     (void)state;
     const struct comm_layout pair = {1, 1, 1, 2};
-    const uint16_t port = free_port();
-    const struct rendezvous master = visitor(0, 2, port);
-    struct rendezvous other = visitor(1, 2, port);
+    const uint16_t port = rig_free_port();
+    const struct rendezvous master = rig_visitor(0, 2, port);
+    struct rendezvous other = rig_visitor(1, 2, port);
     other.program = 99;
-    const pid_t first = start_rank(&master, &pair, barrier_body);
-    assert_int_equal(wait_for(start_rank(&other, &pair, barrier_body)), EXIT_BAD_CONFIG);
-    assert_int_equal(wait_for(first), EXIT_BAD_CONFIG);
+    const pid_t first = rig_start_rank(&master, &pair, barrier_body);
+    assert_int_equal(rig_wait(rig_start_rank(&other, &pair, barrier_body)), EXIT_BAD_CONFIG);
+    assert_int_equal(rig_wait(first), EXIT_BAD_CONFIG);
 }
 
 static void another_text_ends_the_attempt(void **state)
 {
     (void)state;
     const struct comm_layout pair = {1, 1, 1, 2};
-    const uint16_t port = free_port();
-    const struct rendezvous master = visitor(0, 2, port);
-    struct rendezvous other = visitor(1, 2, port);
+    const uint16_t port = rig_free_port();
+    const struct rendezvous master = rig_visitor(0, 2, port);
+    struct rendezvous other = rig_visitor(1, 2, port);
     other.text = 99;
-    const pid_t first = start_rank(&master, &pair, barrier_body);
-    assert_int_equal(wait_for(start_rank(&other, &pair, barrier_body)), EXIT_LOCAL);
-    assert_int_equal(wait_for(first), EXIT_LOCAL);
+    const pid_t first = rig_start_rank(&master, &pair, barrier_body);
+    assert_int_equal(rig_wait(rig_start_rank(&other, &pair, barrier_body)), EXIT_LOCAL);
+    assert_int_equal(rig_wait(first), EXIT_LOCAL);
 }
 
 static void garbage_is_dropped(void **state)
 {
     (void)state;
     const struct comm_layout pair = {1, 1, 1, 2};
-    const uint16_t port = free_port();
-    const struct rendezvous master = visitor(0, 2, port);
-    const pid_t first = start_rank(&master, &pair, barrier_body);
+    const uint16_t port = rig_free_port();
+    const struct rendezvous master = rig_visitor(0, 2, port);
+    const pid_t first = rig_start_rank(&master, &pair, barrier_body);
     struct socket_address address;
     char noise[4096];
     memset(noise, 'x', sizeof(noise));
@@ -490,9 +509,9 @@ static void garbage_is_dropped(void **state)
     int silent = -1;
     assert_int_equal(socket_connect(&address, deadline_ms, &silent), 0);
     assert_int_equal(socket_send_all(noisy, noise, sizeof(noise), deadline_ms), 0);
-    const struct rendezvous right = visitor(1, 2, port);
-    assert_int_equal(wait_for(start_rank(&right, &pair, barrier_body)), 0);
-    assert_int_equal(wait_for(first), 0);
+    const struct rendezvous right = rig_visitor(1, 2, port);
+    assert_int_equal(rig_wait(rig_start_rank(&right, &pair, barrier_body)), 0);
+    assert_int_equal(rig_wait(first), 0);
     socket_close(&noisy);
     socket_close(&silent);
 }
@@ -501,18 +520,18 @@ static void absentees_end_the_wait(void **state)
 {
     (void)state;
     const struct comm_layout three = {1, 1, 1, 3};
-    const uint16_t port = free_port();
-    struct rendezvous who[2] = {visitor(0, 3, port), visitor(2, 3, port)};
+    const uint16_t port = rig_free_port();
+    struct rendezvous who[2] = {rig_visitor(0, 3, port), rig_visitor(2, 3, port)};
     struct fail fail;
     struct comm comm;
     who[0].timeout_ms = 700;
     who[1].timeout_ms = 5000;
-    const pid_t other = start_rank(&who[1], &three, barrier_body);
+    const pid_t other = rig_start_rank(&who[1], &three, barrier_body);
     assert_true(comm_tcp_create(&who[0], &three, NULL, &fail, &comm) < 0);
     assert_int_equal(fail.exit_code, EXIT_RENDEZVOUS);
     assert_non_null(strstr(fail.text, "rank 1"));
     assert_null(strstr(fail.text, "2"));
-    const int code = wait_for(other);
+    const int code = rig_wait(other);
     assert_true(code == EXIT_PEER || code == EXIT_RENDEZVOUS);
 }
 
@@ -524,7 +543,7 @@ static void a_port_in_use_is_named(void **state)
     struct fail fail;
     struct comm comm;
     int holder = -1;
-    const struct rendezvous who = visitor(0, 2, free_port());
+    const struct rendezvous who = rig_visitor(0, 2, rig_free_port());
     assert_int_equal(socket_resolve("127.0.0.1", who.master_port, &address), 0);
     assert_int_equal(socket_listen(&address, 1, &holder), 0);
     assert_true(comm_tcp_create(&who, &pair, NULL, &fail, &comm) < 0);
@@ -561,6 +580,9 @@ int main(void)
         cmocka_unit_test(scatter_then_gather_is_all_reduce),
         cmocka_unit_test(broadcast_and_pairs_carry_the_bytes),
         cmocka_unit_test(groups_do_not_mix),
+        cmocka_unit_test(both_ways_at_once_never_wait_for_each_other),
+        cmocka_unit_test(a_cut_axis_exchanges_nothing),
+        cmocka_unit_test(operations_are_told_when_they_begin_and_end),
         cmocka_unit_test(a_death_ends_the_operation_of_all),
         cmocka_unit_test(a_death_shows_between_operations),
         cmocka_unit_test(abort_ends_a_wait_from_another_thread),

@@ -137,7 +137,9 @@ static void differences_are_named(void **state)
     other = expected.head;
     other.layout.data = 4;
     assert_true(manifest_compare(&expected.head, &other, "place", &fail) < 0);
-    assert_string_equal(fail.text, "place: layout.data is 4, expected 2");
+    assert_string_equal(fail.text,
+                        "place: layout.data is 4, expected 2: it was saved with tp 1 cp 1 "
+                        "pp 1 dp 4 and fits no other layout");
     other = expected.head;
     other.text_hash = 1;
     assert_true(manifest_compare(&expected.head, &other, "place", &fail) < 0);

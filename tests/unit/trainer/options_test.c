@@ -14,7 +14,7 @@ static void defaults_are_one_rank(void **state)
     const char *const arguments[] = {"trainer", "--text", "a", "b", NULL};
     struct options options;
     struct fail fail;
-    assert_int_equal(options_parse(arguments, nothing, &fail, &options), 0);
+    assert_int_equal(options_parse(arguments, nothing, NULL, &fail, &options), 0);
     assert_int_equal(options.rank, 0);
     assert_int_equal(options.world, 1);
     assert_int_equal(options.layout.data, 1);
@@ -35,7 +35,7 @@ static void flags_follow_text(void **state)
         "crash@3:rank=1", "--inject",         "slow=2", "--step-min-ms", "100", NULL};
     struct options options;
     struct fail fail;
-    assert_int_equal(options_parse(arguments, nothing, &fail, &options), 0);
+    assert_int_equal(options_parse(arguments, nothing, NULL, &fail, &options), 0);
     assert_int_equal(options.text_count, 1);
     assert_int_equal(options.steps, 7);
     assert_true(options.rate == 0.01f);
@@ -63,7 +63,7 @@ static void environment_is_torchruns_and_ours(void **state)
                                        NULL};
     struct options options;
     struct fail fail;
-    assert_int_equal(options_parse(arguments, environment, &fail, &options), 0);
+    assert_int_equal(options_parse(arguments, environment, NULL, &fail, &options), 0);
     assert_int_equal(options.rank, 3);
     assert_int_equal(options.world, 4);
     assert_int_equal(options.layout.data, 4);
@@ -83,17 +83,33 @@ static void torchruns_names_serve_without_ours(void **state)
                                        "KEEPSTEP_RESTORE_STEP=", NULL};
     struct options options;
     struct fail fail;
-    assert_int_equal(options_parse(arguments, environment, &fail, &options), 0);
+    assert_int_equal(options_parse(arguments, environment, NULL, &fail, &options), 0);
     assert_string_equal(options.job, "none");
     assert_int_equal(options.attempt, 2);
     assert_int_equal(options.restore_step, 0);
 }
 
 struct refusal {
-    const char *arguments[8];
-    const char *environment[6];
+    const char *arguments[10];
+    const char *environment[8];
     const char *said;
 };
+
+static void check_refusals(const struct refusal *refusals, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct options options;
+        struct fail fail = {0};
+        const int code =
+            options_parse(refusals[i].arguments, refusals[i].environment, NULL, &fail, &options);
+        if (code >= 0 || strstr(fail.text, refusals[i].said) == NULL) {
+            print_message("case %zu: '%s' against '%s'\n", i, fail.text, refusals[i].said);
+        }
+        assert_true(code < 0);
+        assert_int_equal(fail.exit_code, EXIT_BAD_CONFIG);
+        assert_non_null(strstr(fail.text, refusals[i].said));
+    }
+}
 
 static void everything_wrong_is_named(void **state)
 {
@@ -112,10 +128,6 @@ static void everything_wrong_is_named(void **state)
         {{"t", "--text", "a", "--lr", "0"}, {0}, "--lr '0'"},
         {{"t", "--text", "a", "--width", "24"}, {0}, "--width 24 must be a multiple of 16"},
         {{"t", "--text", "a", "--context", "30"}, {0}, "--context 30 must be a multiple of 8"},
-        {{"t", "--text", "a", "--tp", "2"}, {0}, "only data parallel"},
-        {{"t", "--text", "a", "--pp", "2"}, {0}, "only data parallel"},
-        {{"t", "--text", "a", "--cp", "2"}, {0}, "only data parallel"},
-        {{"t", "--text", "a", "--dp", "2"}, {0}, "is not WORLD_SIZE 1"},
         {{"t", "--text", "a", "--checkpoint-every", "5"}, {0}, "needs --checkpoint-dir"},
         {{"t", "--text", "a", "--checkpoint-dir", ""}, {0}, "must not be empty"},
         {{"t", "--text", "a", "--inject", "burn@3"}, {0}, "--inject burn@3"},
@@ -125,25 +137,83 @@ static void everything_wrong_is_named(void **state)
         {{"t", "--text", "a"}, {"RANK=one"}, "RANK 'one'"},
         {{"t", "--text", "a"}, {"KEEPSTEP_JOB=a\"b"}, "KEEPSTEP_JOB"},
         {{"t", "--text", "a"}, {"KEEPSTEP_ATTEMPT=-1"}, "KEEPSTEP_ATTEMPT '-1'"},
+    };
+    check_refusals(refusals, sizeof(refusals) / sizeof(refusals[0]));
+}
+
+static void layouts_that_do_not_fit_are_named(void **state)
+{
+    (void)state;
+    static const struct refusal refusals[] = {
+        {{"t", "--text", "a", "--tp", "2"}, {0}, "tp 2 x cp 1 x pp 1 x dp 1 is not WORLD_SIZE 1"},
+        {{"t", "--text", "a", "--pp", "2"}, {0}, "is not WORLD_SIZE 1"},
+        {{"t", "--text", "a", "--cp", "2"},
+         {"WORLD_SIZE=2", "MASTER_ADDR=a", "MASTER_PORT=1"},
+         "cp 2: this program has no context parallel"},
+        {{"t", "--text", "a", "--tp", "4"},
+         {"WORLD_SIZE=4", "MASTER_ADDR=a", "MASTER_PORT=1"},
+         "--width 32 gives 2 heads of 16, which tp 4 does not divide; take a width that is a "
+         "multiple of 64"},
+        {{"t", "--text", "a", "--tp", "3", "--width", "48"},
+         {"WORLD_SIZE=3", "MASTER_ADDR=a", "MASTER_PORT=1"},
+         "tp 3 does not split 256 logits"},
+        {{"t", "--text", "a", "--pp", "3"},
+         {"WORLD_SIZE=3", "MASTER_ADDR=a", "MASTER_PORT=1"},
+         "--layers 2 is not a multiple of pp 3"},
+        {{"t", "--text", "a", "--tp", "2"},
+         {"WORLD_SIZE=3", "MASTER_ADDR=a", "MASTER_PORT=1"},
+         "tp 2 x cp 1 x pp 1 x dp 1 is not WORLD_SIZE 3"},
+        {{"t", "--text", "a", "--micro-batches", "3"},
+         {0},
+         "--batch 16 is not a multiple of dp 1 x 3 micro-batches"},
+        {{"t", "--text", "a", "--batch", "2", "--pp", "2"},
+         {"WORLD_SIZE=4", "MASTER_ADDR=a", "MASTER_PORT=1"},
+         "--batch 2 is not a multiple of dp 2 x 2 micro-batches"},
+        {{"t", "--text", "a", "--micro-batches", "0"}, {0}, "--micro-batches '0'"},
+        {{"t", "--text", "a", "--dp", "2"}, {0}, "is not WORLD_SIZE 1"},
         {{"t", "--text", "a"},
          {"WORLD_SIZE=3", "MASTER_ADDR=a", "MASTER_PORT=1"},
-         "--batch 16 is not a multiple of dp 3"},
+         "--batch 16 is not a multiple of dp 3 x 1 micro-batches"},
         {{"t", "--text", "a"},
          {"WORLD_SIZE=2", "RANK=1", "MASTER_ADDR=a", "MASTER_PORT=1", "KEEPSTEP_DP_RANK=0"},
          "the dp coordinate 1"},
+        /* Megatron's default order: the program's second innermost is pp, not dp. */
+        {{"t", "--text", "a", "--tp", "2", "--pp", "2"},
+         {"WORLD_SIZE=8", "RANK=2", "MASTER_ADDR=a", "MASTER_PORT=1", "KEEPSTEP_PP_RANK=0",
+          "KEEPSTEP_DP_RANK=1"},
+         "rank 2 has the pp coordinate 1 in the order tp-cp-pp-dp, but the environment gives it 0"},
     };
-    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
-        struct options options;
-        struct fail fail = {0};
-        const int code =
-            options_parse(refusals[i].arguments, refusals[i].environment, &fail, &options);
-        if (code >= 0 || strstr(fail.text, refusals[i].said) == NULL) {
-            print_message("case %zu: '%s' against '%s'\n", i, fail.text, refusals[i].said);
-        }
-        assert_true(code < 0);
-        assert_int_equal(fail.exit_code, EXIT_BAD_CONFIG);
-        assert_non_null(strstr(fail.text, refusals[i].said));
-    }
+    check_refusals(refusals, sizeof(refusals) / sizeof(refusals[0]));
+}
+
+/* Sizes come from the flags, else from the agent's order, else from the world. */
+static void layouts_come_from_flags_order_and_world(void **state)
+{
+    (void)state;
+    static const char *const environment[] = {"WORLD_SIZE=8",       "RANK=5",
+                                              "MASTER_ADDR=a",      "MASTER_PORT=1",
+                                              "KEEPSTEP_TP_RANK=1", "KEEPSTEP_PP_RANK=0",
+                                              "KEEPSTEP_DP_RANK=1", NULL};
+    const char *const bare[] = {"t", "--text", "a", NULL};
+    const char *const said[] = {"t", "--text", "a", "--tp", "2", "--pp", "2", NULL};
+    const struct comm_layout cube = {2, 1, 2, 2};
+    struct options options;
+    struct fail fail = {0};
+    assert_int_equal(options_parse(bare, environment, &cube, &fail, &options), 0);
+    assert_memory_equal(&options.layout, &cube, sizeof(cube));
+    assert_int_equal(options.micros, 2);
+    assert_int_equal(options_parse(said, environment, NULL, &fail, &options), 0);
+    assert_memory_equal(&options.layout, &cube, sizeof(cube));
+    assert_int_equal(options_parse(said, environment, &cube, &fail, &options), 0);
+    const struct comm_layout other = {1, 1, 4, 2};
+    assert_true(options_parse(said, environment, &other, &fail, &options) < 0);
+    assert_int_equal(fail.exit_code, EXIT_BAD_CONFIG);
+    assert_string_equal(fail.text,
+                        "--tp 2, but the job's layout says tp 1; make them equal, or leave "
+                        "the flag out");
+    const struct comm_layout huge = {4294967295u, 4294967295u, 4294967295u, 2};
+    assert_true(options_parse(bare, environment, &huge, &fail, &options) < 0);
+    assert_non_null(strstr(fail.text, "at most 1024"));
 }
 
 static void digest_sees_what_must_be_equal(void **state)
@@ -156,9 +226,9 @@ static void digest_sees_what_must_be_equal(void **state)
     struct options b;
     struct options c;
     struct fail fail;
-    assert_int_equal(options_parse(base, nothing, &fail, &a), 0);
-    assert_int_equal(options_parse(other, nothing, &fail, &b), 0);
-    assert_int_equal(options_parse(harmless, nothing, &fail, &c), 0);
+    assert_int_equal(options_parse(base, nothing, NULL, &fail, &a), 0);
+    assert_int_equal(options_parse(other, nothing, NULL, &fail, &b), 0);
+    assert_int_equal(options_parse(harmless, nothing, NULL, &fail, &c), 0);
     assert_true(options_digest(&a) != options_digest(&b));
     assert_true(options_digest(&a) == options_digest(&c));
 }
@@ -185,7 +255,12 @@ static void injections_are_read(void **state)
     assert_int_equal(inject_parse("hold-port:attempt=0", &fail, &inject), 0);
     assert_true(inject_wants_port(&inject, 1, 0, 0));
     assert_false(inject_wants_port(&inject, 1, 0, 1));
+    assert_int_equal(inject_parse("cut=pp@4", &fail, &inject), 0);
+    assert_false(inject_cuts(&inject, 1, 0, 0, 3, COMM_PIPELINE));
+    assert_true(inject_cuts(&inject, 1, 0, 0, 4, COMM_PIPELINE));
+    assert_false(inject_cuts(&inject, 1, 0, 0, 4, COMM_TENSOR));
     static const char *const bad[] = {
+        "cut",       "cut=",           "cut=cp",   "cut=tp=2",       "cut=tpp",
         "",          "crash",          "crash@",   "crash@0",        "crash@x",
         "crash=1@2", "hang",           "exit@3",   "exit=256@3",     "exit=1.5@3",
         "slow",      "slow=0.5",       "slow=nan", "ignore-term@3",  "crash@1:rank",
@@ -205,6 +280,8 @@ int main(void)
         cmocka_unit_test(environment_is_torchruns_and_ours),
         cmocka_unit_test(torchruns_names_serve_without_ours),
         cmocka_unit_test(everything_wrong_is_named),
+        cmocka_unit_test(layouts_that_do_not_fit_are_named),
+        cmocka_unit_test(layouts_come_from_flags_order_and_world),
         cmocka_unit_test(digest_sees_what_must_be_equal),
         cmocka_unit_test(injections_are_read),
     };

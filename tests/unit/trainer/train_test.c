@@ -157,7 +157,7 @@ static int run(uint32_t attempt, const char *steps, const char *output)
         "2",       "--context",        "8",       "--layers",         "1",     "--width",
         "16",      "--checkpoint-dir", directory, "--output-weights", weights, NULL};
     const char *const environment[] = {"KEEPSTEP_JOB=beer", attempt_text, NULL};
-    assert_int_equal(options_parse(arguments, environment, &fail, &options), 0);
+    assert_int_equal(options_parse(arguments, environment, NULL, &fail, &options), 0);
     if (train_run(&options, &fail, &exit_code) < 0) {
         print_message("%s\n", fail.text);
         return fail.exit_code;
