@@ -4,7 +4,9 @@
  *
  * Order in a step: telemetry_step_begin, telemetry_compute (after the passes, before the exchange of
  * gradients), telemetry_step_end (after the update, with the hash of the weights that the next
- * forward pass will use). Operations of the communicators are noted whenever they begin and end. */
+ * forward pass will use). Operations of the communicators are told whenever they begin and end, so
+ * that a rank that hangs in one has said so before. When Keepstep says that the attempt is over, the
+ * comm is aborted, from a thread of the library. */
 #ifndef KEEPSTEP_TRAINER_TELEMETRY_H
 #define KEEPSTEP_TRAINER_TELEMETRY_H
 
@@ -15,8 +17,7 @@
 
 /* One communicator: a hang shows as enqueued ahead of completed on those who wait, named by head. */
 struct telemetry_communicator {
-    const char *name; /* comm_axis_name */
-    uint32_t size;
+    int number; /* keepstep_communicator's; negative: not told, for it has no other member */
     uint64_t enqueued;
     uint64_t completed;
     enum comm_operation head;
@@ -37,8 +38,10 @@ struct telemetry {
     struct telemetry_communicator communicators[COMM_AXES];
 };
 
-/* Tells the coordinates and watches comm, which must outlive it or end its watch. */
+/* Tells the coordinates and watches comm until telemetry_stop, which comes before the comm's end; it
+ * may be called without a start. One comm a process. */
 void telemetry_start(struct telemetry *telemetry, struct comm *comm);
+void telemetry_stop(struct comm *comm);
 void telemetry_phase(struct telemetry *telemetry, enum keepstep_phase phase);
 void telemetry_step_begin(struct telemetry *telemetry, const struct comm *comm, uint64_t step);
 /* elapsed_us: since the step began; the time inside operations is taken off. */

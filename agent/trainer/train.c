@@ -244,6 +244,7 @@ static int run(struct trainer *trainer, int *ret_exit)
 
 static void done(struct trainer *trainer)
 {
+    telemetry_stop(&trainer->comm);
     optimizer_state_done(&trainer->state);
     optimizer_done(&trainer->optimizer);
     (void)model_free(trainer->model);

@@ -194,6 +194,13 @@ static void assert_same_file(const char *a, const char *b)
     assert_memory_equal(content[0], content[1], (size_t)size[0]);
 }
 
+static float real_of(mailbox_real_bits bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
 static void steps_and_coordinates_are_reported(void **state)
 {
     (void)state;
@@ -209,6 +216,15 @@ static void steps_and_coordinates_are_reported(void **state)
     assert_true(view.steps[4].compute_us > 0);
     assert_true(view.has_coordinates);
     assert_int_equal(view.coordinates.data, 0);
+    for (uint32_t i = 0; i < view.steps_held; i++) {
+        const float loss = real_of(view.steps[i].loss);
+        const float norm = real_of(view.steps[i].gradient_norm);
+        assert_true(loss > 1.0f && loss < 6.0f);
+        assert_true(norm > 0.0f && norm < 100.0f);
+    }
+    assert_int_equal(view.hashes_held, 5);
+    assert_int_equal(view.hashes[4].step, 5);
+    assert_true(view.hashes[4].hash != view.hashes[3].hash);
     assert_int_equal(atomic_load(&agent.begun), 0);
 }
 
