@@ -1,17 +1,18 @@
 /* checkpoint.h: saving and restoring one world's state, all ranks together.
  *
  * A checkpoint of step S by attempt A is the folder `step-S.a-A`. Every rank writes one shard: its
- * slice of its part of the weights, and both moments of that slice. Slices of replicas do not overlap
- * (optimizer.h), so nothing but the small parameters that all tensor ranks hold is written twice. Rank 0 writes the manifest when all shards are durable,
- * and only then tells Keepstep. Nothing in a folder of another attempt is ever touched, and nothing
- * in one's own is ever replaced: a late writer of an old attempt has a folder of its own and cannot
- * harm what counts. A folder without a manifest is no checkpoint.
+ * slice of its part of the weights, and both moments of that slice. Slices of replicas do not
+ * overlap (optimizer.h), so nothing but the small parameters that all tensor ranks hold is written
+ * twice. Rank 0 writes the manifest when all shards are durable, and only then tells Keepstep.
+ * Nothing in a folder of another attempt is ever touched, and nothing in one's own is ever
+ * replaced: a late writer of an old attempt has a folder of its own and cannot harm what counts. A
+ * folder without a manifest is no checkpoint.
  *
  * Shard file, little-endian: struct checkpoint_shard_header, then three arrays of `count` floats:
  * weights, first moments, second moments, of the elements begin … begin + count of the flat array
- * that parameters.h describes for this tensor and pipeline place. The last slice of a part is filled
- * up with zeros, so that all are of one length. A shard fits one place of one layout: another layout
- * is refused, by the manifest and by the shard. */
+ * that parameters.h describes for this tensor and pipeline place. The last slice of a part is
+ * filled up with zeros, so that all are of one length. A shard fits one place of one layout:
+ * another layout is refused, by the manifest and by the shard. */
 #ifndef KEEPSTEP_TRAINER_CHECKPOINT_H
 #define KEEPSTEP_TRAINER_CHECKPOINT_H
 

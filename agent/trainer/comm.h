@@ -17,8 +17,8 @@
  * BUFFERS are the caller's, and lie where kernel.h's contract says: those of the tensor, context,
  * pipeline and data groups are buffers of the kernel backend that belongs to this communication
  * backend ("tcp" to "cpu"), and the operation takes its place in the order of the kernels; those of
- * the world group are host memory: losses, reports, answers. So a backend for a device needs its own
- * way between devices for the four groups, and may leave the world to another one.
+ * the world group are host memory: losses, reports, answers. So a backend for a device needs its
+ * own way between devices for the four groups, and may leave the world to another one.
  *
  * Not thread-safe but for comm_abort. C and C++. */
 #ifndef KEEPSTEP_TRAINER_COMM_H
@@ -166,8 +166,8 @@ MUST_CHECK int comm_send(struct comm_group *group, const void *buffer, size_t co
                          enum comm_type type, uint32_t peer);
 MUST_CHECK int comm_receive(struct comm_group *group, void *buffer, size_t count,
                             enum comm_type type, uint32_t peer);
-/* Both at once, so that two neighbours that send to each other never wait for each other's receive. It
- * meets a send, a receive or a send_receive of the peers alike. */
+/* Both at once, so that two neighbours that send to each other never wait for each other's receive.
+ * It meets a send, a receive or a send_receive of the peers alike. */
 MUST_CHECK int comm_send_receive(struct comm_group *group, const struct comm_transfer *transfer,
                                  enum comm_type type);
 /* Returns when every member has called it. */

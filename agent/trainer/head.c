@@ -1,8 +1,8 @@
 /* head.c: the last norm, the logits and the loss.
  *
  * The head is split by columns: each tensor rank has its part of the alphabet. The softmax over the
- * whole needs the largest logit of each row and the sum of the exponentials from all ranks; with the
- * sum comes the logit of the right byte, which one rank has and the others give as 0. */
+ * whole needs the largest logit of each row and the sum of the exponentials from all ranks; with
+ * the sum comes the logit of the right byte, which one rank has and the others give as 0. */
 #include "agent/trainer/model_state.h"
 
 int head_forward(const struct model *model, struct trace *trace, uint32_t samples)

@@ -11,9 +11,9 @@
  *     ignore-term   ignores SIGTERM from the start
  *     fork-child[@K] leaves a child in a session of its own (at the start, or in step K)
  *     hold-port     rank 0 leaves a child that goes on listening on MASTER_PORT
- *     cut=tp|pp|dp[@K]  from the start (or step K) on exchanges nothing along that axis and takes its
- *                   own part for the whole, as comm_cut says: tests show with it that they would see
- *                   an exchange that is missing. Not for single ranks: their peers would wait
+ *     cut=tp|pp|dp[@K]  exchanges nothing along that axis (from step K on) and takes its own part
+ *                   for the whole, as comm_cut says: tests show with it that they would see an
+ *                   exchange that is missing. Not for single ranks: their peers would wait
  *
  * Without rank or attempt every one is meant. Children end by themselves after ten minutes. */
 #ifndef KEEPSTEP_TRAINER_INJECT_H

@@ -1,5 +1,5 @@
-/* kernel.c: every function of kernel.h goes to the backend; what all of them must be able to rely on is
- * checked here once. */
+/* kernel.c: every function of kernel.h goes to the backend; what all of them must be able to rely
+ * on is checked here once. */
 #include "agent/trainer/kernel.h"
 
 #include <assert.h>

@@ -17,7 +17,8 @@
  * REPRODUCIBLE. Every output element is one sum whose terms are added in an order that the sizes
  * alone decide, so equal calls give equal bits on one backend. The cpu backend adds in ascending
  * order of the inner index, without fused multiply-add (the room is compiled with
- * -ffp-contract=off) and without reordering, so that tiles, compilers and optimisation levels agree.
+ * -ffp-contract=off) and without reordering, so that tiles, compilers and optimisation levels
+ * agree.
  *
  * Arrays are row-major and dense unless a struct matrix says otherwise. Outputs never overlap
  * inputs but where it is said. Column counts of products are multiples of KERNEL_LANES. Nothing
@@ -60,8 +61,9 @@ struct kernel_attention {
     size_t heads;
 };
 
-/* Rows of text in a buffer: samples x (context + 1) bytes. Row r of the model's matrices is position
- * r % context of sample r / context; its byte is the input, the one after it what is to come. */
+/* Rows of text in a buffer: samples x (context + 1) bytes. Row r of the model's matrices is
+ * position r % context of sample r / context; its byte is the input, the one after it what is to
+ * come. */
 struct kernel_text {
     const uint8_t *bytes; /* in a buffer */
     size_t samples;

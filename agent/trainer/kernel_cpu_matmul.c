@@ -1,8 +1,8 @@
 /* kernel_cpu_matmul.c: matrix products in register tiles of four rows by eight columns.
  *
- * Vectors are the compilers' generic ones: 16 bytes is what every x86-64 and arm64 has, so no -march
- * is needed, and a lane never mixes with another, so the sums stay in order. A flipped operand is
- * turned round into scratch first: the tiles then read both along their rows. */
+ * Vectors are the compilers' generic ones: 16 bytes is what every x86-64 and arm64 has, so no
+ * -march is needed, and a lane never mixes with another, so the sums stay in order. A flipped
+ * operand is turned round into scratch first: the tiles then read both along their rows. */
 #include <assert.h>
 #include <string.h>
 

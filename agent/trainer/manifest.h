@@ -73,7 +73,8 @@ MUST_CHECK int manifest_parse(const char *text, size_t size, const char *place, 
 void manifest_done(struct manifest *manifest);
 
 /* What differs between the run that wants to restore and the manifest: EXIT_CHECKPOINT with name,
- * expected and found; of another layout, also the whole layout that saved it. Step and attempt are compared like the rest. */
+ * expected and found; of another layout, also the whole layout that saved it. Step and attempt are
+ * compared like the rest. */
 MUST_CHECK int manifest_compare(const struct manifest_head *expected,
                                 const struct manifest_head *found, const char *place,
                                 struct fail *fail);

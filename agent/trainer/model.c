@@ -1,5 +1,5 @@
-/* model.c: the memory of this rank's part of the model, and the way through its blocks. What happens
- * in them is in attention.c, mlp.c, embedding.c and head.c. */
+/* model.c: the memory of this rank's part of the model, and the way through its blocks. What
+ * happens in them is in attention.c, mlp.c, embedding.c and head.c. */
 #include "agent/trainer/model.h"
 
 #include <assert.h>

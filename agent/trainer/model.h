@@ -4,12 +4,12 @@
  *     bytes -> embedding -> [ norm, attention, + | norm, two linears with GELU, + ] x layers
  *           -> norm -> head -> softmax -> cross-entropy
  *
- * A stage of the pipeline is a run of blocks, with the embedding before the first and the head after
- * the last. A micro-batch goes through it as one tall matrix of samples x context rows, the stream.
- * Inside a stage the tensor ranks split each linear pair as Megatron does: the first by columns
- * (heads, hidden units, logits), the second by rows; the stream, the norms and the embeddings are
- * whole on all of them and stay equal bit for bit, since every rank gets the same sums. So there are
- * two sums a block each way, and three around the loss:
+ * A stage of the pipeline is a run of blocks, with the embedding before the first and the head
+ * after the last. A micro-batch goes through it as one tall matrix of samples x context rows, the
+ * stream. Inside a stage the tensor ranks split each linear pair as Megatron does: the first by
+ * columns (heads, hidden units, logits), the second by rows; the stream, the norms and the
+ * embeddings are whole on all of them and stay equal bit for bit, since every rank gets the same
+ * sums. So there are two sums a block each way, and three around the loss:
  *
  *     forward    after join, after narrow: the partial results   largest logit, sums of the softmax
  *     backward   before norm1, before norm2: the partial gradients           before the last norm
@@ -17,8 +17,9 @@
  * All weights of the part lie in one buffer and all gradients in another of the same form
  * (parameters.h says where), filled up with zeros to a multiple of the data ranks.
  *
- * The model knows its layout, and nothing of steps or files. It never looks into a buffer (kernel.h):
- * everything is a call of kernel.h or comm.h. Functions that exchange return 0 or comm.h's code. */
+ * The model knows its layout, and nothing of steps or files. It never looks into a buffer
+ * (kernel.h): everything is a call of kernel.h or comm.h. Functions that exchange return 0 or
+ * comm.h's code. */
 #ifndef KEEPSTEP_TRAINER_MODEL_H
 #define KEEPSTEP_TRAINER_MODEL_H
 

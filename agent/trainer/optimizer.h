@@ -3,8 +3,8 @@
  * The replicas of one (tensor, pipeline) part hold the same weights and share the update out: each
  * gets the sum of the gradients, in the order of the data ranks, for its slice of the part alone,
  * keeps the two moments of that slice, updates it, and sends the new weights to the others. So all
- * replicas get the same bits from one of them, and no two ranks of the world hold, or save, the same
- * moments.
+ * replicas get the same bits from one of them, and no two ranks of the world hold, or save, the
+ * same moments.
  *
  * The gradient norm counts every weight of the model once: slices of replicas do not overlap, and
  * of what tensor ranks hold all of (norms, embeddings, some biases) tensor rank 0 alone counts. */

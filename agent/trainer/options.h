@@ -53,9 +53,10 @@ struct options {
     struct inject inject[INJECT_MAX];
 };
 
-/* arguments, environment: NULL-terminated, as main() gets them. ordered: the layout that the agent's
- * order gives the job, or NULL without an agent. Sizes that no flag says are the ordered ones, or 1
- * and for dp what is left of the world; a flag that says another one than the order is refused. */
+/* arguments, environment: NULL-terminated, as main() gets them. ordered: the layout that the
+ * agent's order gives the job, or NULL without an agent. Sizes that no flag says are the ordered
+ * ones, or 1 and for dp what is left of the world; a flag that says another one than the order is
+ * refused. */
 MUST_CHECK int options_parse(const char *const *arguments, const char *const *environment,
                              const struct comm_layout *ordered, struct fail *fail,
                              struct options *ret_options);

@@ -1,14 +1,14 @@
 /* parameters.h: which weights the model has, what they are called, and which part of each is whose.
  *
  * A table of all parameters of the whole model in one canonical order (token and position
- * embedding; per block those of enum block_parameter; gain and bias of the last norm; head), and for
- * one place in the layout where its part of each lies in its flat array of weights:
+ * embedding; per block those of enum block_parameter; gain and bias of the last norm; head), and
+ * for one place in the layout where its part of each lies in its flat array of weights:
  *
- *   pipeline   stage s of P holds the blocks s x layers / P …; the first one the embeddings too, the
- *              last one the last norm and the head
- *   tensor     COLUMNS: rank t of T holds a T-th of the columns (of each of `groups` equal groups of
- *              columns: queries, keys and values are split each on its own, by heads); ROWS: a T-th
- *              of the rows; WHOLE: every rank holds all of it, and gets the same gradient
+ *   pipeline   stage s of P holds the blocks s x layers / P …; the first stage the embeddings
+ *              too, the last one the last norm and the head
+ *   tensor     COLUMNS: rank t of T holds a T-th of the columns, of each of `groups` equal groups
+ *              of columns (queries, keys and values are split each on its own, by heads); ROWS: a
+ *              T-th of the rows; WHOLE: every rank holds all of it, and gets the same gradient
  *   data       nothing: replicas are equal
  *
  * In the flat array the split parameters come first and the whole ones after them, each in

@@ -1,8 +1,8 @@
 /* pipeline.h: the micro-batches of one step through all stages, forward and back, 1F1B.
  *
- * Streams go to the next stage and gradients to the one before, over the pipeline group, between the
- * ranks of one tensor and data index. What follows a pass and what precedes the next one are one
- * operation (comm_send_receive), so two neighbours that send to each other do not wait for each
+ * Streams go to the next stage and gradients to the one before, over the pipeline group, between
+ * the ranks of one tensor and data index. What follows a pass and what precedes the next one are
+ * one operation (comm_send_receive), so two neighbours that send to each other do not wait for each
  * other. Collective over the pipeline and tensor groups; 0 or comm.h's or kernel.h's code. */
 #ifndef KEEPSTEP_TRAINER_PIPELINE_H
 #define KEEPSTEP_TRAINER_PIPELINE_H

@@ -1,12 +1,12 @@
-/* telemetry.c: notes a number, tells it. What comes back is ignored, for the reason in the header. */
+/* telemetry.c: notes a number, tells it. What comes back is ignored, as the header says. */
 #include "agent/trainer/telemetry.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-/* The library's thread may be on its way into abort_comm when the comm ends, and nobody can wait for
- * it without detaching, which a rank that fails must not do: its last phase says what failed. So
- * this one thing outlives everything else. */
+/* The library's thread may be on its way into abort_comm when the comm ends, and nobody can wait
+ * for it without detaching, which a rank that fails must not do: its last phase says what failed.
+ * So this one thing outlives everything else. */
 static struct {
     pthread_mutex_t mutex;
     struct comm *comm; /* NULL: there is none to abort */

@@ -1,12 +1,12 @@
-/* telemetry.h: everything that this rank tells Keepstep about its progress, in one struct and by one
- * file. Telling is a courtesy: without an agent, or with one of another version, the calls do
+/* telemetry.h: everything that this rank tells Keepstep about its progress, in one struct and by
+ * one file. Telling is a courtesy: without an agent, or with one of another version, the calls do
  * nothing, and no failure of theirs is one of the training.
  *
- * Order in a step: telemetry_step_begin, telemetry_compute (after the passes, before the exchange of
- * gradients), telemetry_step_end (after the update, with the hash of the weights that the next
+ * Order in a step: telemetry_step_begin, telemetry_compute (after the passes, before the exchange
+ * of gradients), telemetry_step_end (after the update, with the hash of the weights that the next
  * forward pass will use). Operations of the communicators are told whenever they begin and end, so
- * that a rank that hangs in one has said so before. When Keepstep says that the attempt is over, the
- * comm is aborted, from a thread of the library. */
+ * that a rank that hangs in one has said so before. When Keepstep says that the attempt is over,
+ * the comm is aborted, from a thread of the library. */
 #ifndef KEEPSTEP_TRAINER_TELEMETRY_H
 #define KEEPSTEP_TRAINER_TELEMETRY_H
 
@@ -15,7 +15,7 @@
 #include "agent/rank/keepstep.h"
 #include "agent/trainer/comm.h"
 
-/* One communicator: a hang shows as enqueued ahead of completed on those who wait, named by head. */
+/* One communicator: a hang shows as enqueued ahead of completed on those who wait for it. */
 struct telemetry_communicator {
     int number; /* keepstep_communicator's; negative: not told, for it has no other member */
     uint64_t enqueued;
@@ -38,8 +38,8 @@ struct telemetry {
     struct telemetry_communicator communicators[COMM_AXES];
 };
 
-/* Tells the coordinates and watches comm until telemetry_stop, which comes before the comm's end; it
- * may be called without a start. One comm a process. */
+/* Tells the coordinates and watches comm until telemetry_stop, which comes before the comm's end;
+ * it may be called without a start. One comm a process. */
 void telemetry_start(struct telemetry *telemetry, struct comm *comm);
 void telemetry_stop(struct comm *comm);
 void telemetry_phase(struct telemetry *telemetry, enum keepstep_phase phase);

@@ -51,7 +51,7 @@ MUST_CHECK int train_evaluate(struct trainer *trainer);
 
 /* train_save.c. Restores what start names, on all ranks. */
 MUST_CHECK int train_restore(struct trainer *trainer, const struct start *start);
-/* -errno when the world is broken; a checkpoint that cannot be made is told and *ret_saved false. */
+/* -errno when the world is broken; a checkpoint that cannot be made is told, *ret_saved false. */
 MUST_CHECK int train_save(struct trainer *trainer, bool *ret_saved);
 /* Tells when an earlier commit was refused. wait_ms: how long to wait for its answer. */
 void train_look_at_commit(const struct trainer *trainer, uint32_t wait_ms);

@@ -1,7 +1,9 @@
-/* model_test: the gradients are those of the loss, whatever the layout; the loss is that of the text.
+/* model_test: the gradients are those of the loss, whatever the layout; the loss is that of the
+ * text.
  *
- * Central differences are compared relative to the norm of the parameter's gradient, by Richardson's
- * rule from h = 0.01 and 2 h: floats leave about 1e-5 of noise there, and 1e-3 is the limit. */
+ * Central differences are compared relative to the norm of the parameter's gradient, by
+ * Richardson's rule from h = 0.01 and 2 h: floats leave about 1e-4 of noise there, and 1e-3 is the
+ * limit. */
 #include "agent/trainer/model.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* optimizer_test: the update is shared out without a trace: norm, weights and moments are those of one
- * rank alone, replicas stay equal, and a saved state is the state. */
+/* optimizer_test: the update is shared out without a trace: norm, weights and moments are those of
+ * one rank alone, replicas stay equal, and a saved state is the state. */
 #include "agent/trainer/optimizer.h"
 
 #include <math.h>
@@ -131,7 +131,7 @@ static void shared_out_is_as_alone(void **state)
     }
 }
 
-/* Two steps, saved; a third one; loaded into a fresh model, and the third one again: the same bits. */
+/* Two steps, saved; a third one; loaded into a fresh model, and the third one again: same bits. */
 static int state_body(struct comm *comm)
 {
     struct rig_model first;

@@ -1,5 +1,5 @@
-/* parameters_test: the parts of every layout make up the whole model, each element once; the order of
- * passes keeps its promises. */
+/* parameters_test: the parts of every layout make up the whole model, each element once; the order
+ * of passes keeps its promises. */
 #include "agent/trainer/parameters.h"
 
 #include <stdio.h>
