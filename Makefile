@@ -4,8 +4,10 @@
 # with the archives that its room may use. A new .c file in a room is found by itself.
 #
 #   CC=gcc|clang    SAN=address,undefined | SAN=thread    WERROR=1    V=1    BUILD=folder
+#   CUDA=auto|no    CUDA_HOME=folder    NCCL_HOME=folder
 
 MAKEFLAGS += --no-builtin-rules
+COMMA := ,
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -57,12 +59,50 @@ FLAGS_proto/wire := -isystem $(BUILD)/gen
 FLAGS_db := -isystem $(BUILD)/gen
 FLAGS_tests/unit/wire := -isystem $(BUILD)/gen
 
+# ---- CUDA and NCCL, where they are ---------------------------------------------------------
+#
+# The toolkit is looked for in CUDA_HOME, /usr/local/cuda and the PATH, NCCL in NCCL_HOME, with the
+# toolkit, and in /usr; a folder that a Python package brought will do. What is found is compiled
+# into keepstep-trainer; without it, and in the builds of clang and the sanitizers, it is left out.
+
+CUDA ?= auto
+first = $(firstword $(wildcard $1))
+NVCC := $(or $(call first,$(CUDA_HOME:%=%/bin/nvcc) /usr/local/cuda/bin/nvcc),$(shell command -v nvcc))
+CUDA_ROOT := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+NCCL_HEADER := $(call first,$(NCCL_HOME:%=%/include/nccl.h) $(CUDA_ROOT)/include/nccl.h \
+    /usr/include/nccl.h /usr/local/include/nccl.h)
+NCCL_ROOT := $(NCCL_HEADER:%/include/nccl.h=%)
+LIBRARY_FOLDERS = $1/lib $1/lib64 $1/lib/x86_64-linux-gnu $1/lib/aarch64-linux-gnu
+CUDART := $(call first,$(addsuffix /libcudart.so,$(call LIBRARY_FOLDERS,$(CUDA_ROOT))))
+NCCL := $(call first,$(addsuffix /libnccl.so.2,$(call LIBRARY_FOLDERS,$(NCCL_ROOT))))
+
+CUDA_MISSING := $(strip $(if $(filter auto,$(CUDA)),,CUDA=$(CUDA)) \
+    $(if $(findstring clang,$(CC)),clang) $(SAN:%=-fsanitize=%) \
+    $(if $(and $(NVCC),$(CUDART)),,no toolkit in CUDA_HOME /usr/local/cuda or PATH) \
+    $(if $(and $(NCCL_HEADER),$(NCCL)),,no NCCL in NCCL_HOME or with the toolkit) \
+    $(if $(shell command -v g++),,no g++))
+HAS_CUDA := $(if $(CUDA_MISSING),,1)
+CUDA_SAYS := $(if $(HAS_CUDA),with $(CUDA_ROOT) and NCCL of $(NCCL_ROOT),left out: $(CUDA_MISSING))
+
+# One binary for the three generations, and the newest one's intermediate code for later ones.
+CUDA_CODE := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
+    -gencode arch=compute_100,code=[sm_100,compute_100]
+NVCC_FLAGS := -std=c++17 -O2 -I. $(CUDA_CODE) -Xcompiler \
+    -Wall,-Wextra,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics \
+    $(if $(filter 1,$(WERROR)),-Werror all-warnings)
+CUDA_LIBS := $(if $(HAS_CUDA),$(CUDART) $(NCCL) \
+    $(addprefix -Wl$(COMMA)-rpath$(COMMA),$(sort $(dir $(CUDART)) $(dir $(NCCL)))))
+FLAGS_agent/trainer += -DKEEPSTEP_CUDA=$(or $(HAS_CUDA),0) \
+    $(if $(HAS_CUDA),-isystem $(CUDA_ROOT)/include -isystem $(NCCL_ROOT)/include)
+FLAGS_tests/unit/trainer := $(FLAGS_agent/trainer)
+FLAGS_tests/gpu := $(FLAGS_agent/trainer)
+
 # ---- rooms ---------------------------------------------------------------------------------
 
 # A program's main file in a room: main.c or something_main.c. It stays out of the archive.
 mains = $(wildcard $1/main.c $1/*_main.c)
 sources = $(filter-out $(call mains,$1),$(wildcard $1/*.c))
-objects = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
+objects = $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(patsubst %.c,$(BUILD)/obj/%.o,$1))
 
 # The part of base that the cores may use: no files, no clocks, no allocation of its own.
 PURE_BASE := err check prng hash heap sort text hostlist duration message
@@ -86,7 +126,9 @@ SRC_agent_io := $(call sources,agent/io)
 SRC_probe := $(call sources,agent/probe)
 SRC_shim := $(call sources,agent/shim)
 SRC_rank := $(call sources,agent/rank)
-SRC_trainer := $(call sources,agent/trainer)
+CUDA_SOURCES := $(wildcard agent/trainer/*cuda*.c agent/trainer/*nccl*.c agent/trainer/*.cu)
+SRC_trainer := $(filter-out $(CUDA_SOURCES),$(call sources,agent/trainer)) \
+    $(if $(HAS_CUDA),$(CUDA_SOURCES))
 SRC_testlib := $(call sources,tests/lib)
 ROOMS := pure config base wire db core io api cli sim tools agent_core agent_io probe shim rank \
     trainer testlib
@@ -110,7 +152,7 @@ LIBS_api := -lmicrohttpd -luv -lgnutls -ljansson
 LIBS_cli := -lcurl -ljansson
 LIBS_agent_io := -luv -lgnutls -lxxhash -ljansson
 LIBS_probe := -luv
-LIBS_trainer := -L$(BUILD) -lkeepstep -lxxhash -lm
+LIBS_trainer := -L$(BUILD) -lkeepstep $(CUDA_LIBS) -lxxhash -lm
 LIBS_rank := -lxxhash
 LIBS_testlib := -lcmocka
 
@@ -140,6 +182,7 @@ LIBKEEPSTEP := $(if $(SRC_rank),$(BUILD)/libkeepstep.so)
 
 .PHONY: all
 all: $(PROGRAMS) $(LIBKEEPSTEP)
+	@echo '  CUDA  $(CUDA_SAYS)'
 
 define program_rule
 $(BUILD)/$(NAME_$1): $(call objects,$(MAIN_$1)) $(call archives_of,$(NEED_$1))
@@ -167,7 +210,8 @@ $(BUILD)/libkeepstep.so: $(BUILD)/libkeepstep.so.0
 
 # Objects of other flags are never mixed in: the stamp changes only when the command changes, but
 # for -Werror, which changes no object.
-FLAGS_TEXT := $(filter-out -Werror,$(CC) $(BASE_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS))
+FLAGS_TEXT := $(filter-out -Werror,$(CC) $(BASE_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)) \
+    cuda=$(if $(HAS_CUDA),$(CUDA_ROOT):$(NCCL_ROOT))
 STAMP := $(BUILD)/flags
 ifeq ($(filter clean help deps lint demo test,$(MAKECMDGOALS)),)
 $(shell mkdir -p $(BUILD)/lib; echo '$(FLAGS_TEXT)' | cmp -s - $(STAMP) || \
@@ -181,6 +225,11 @@ $(BUILD)/obj/%.o: %.c $(STAMP)
 	@echo "  CC    $<"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BASE_CFLAGS) $(call room_flags,$<) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/%.cu.o: %.cu $(STAMP)
+	@echo "  NVCC  $<"
+	@mkdir -p $(@D)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 # Generated code is not ours to warn about.
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(STAMP)
@@ -240,7 +289,7 @@ TEST_NEED_shim := shim base
 TEST_NEED_rank := rank base
 TEST_NEED_trainer := trainer rank base
 TEST_NEED_scenario := sim core agent_core base
-TEST_LIBS_trainer := -lxxhash -lm
+TEST_LIBS_trainer := $(CUDA_LIBS) -lxxhash -lm
 
 TEST_ROOMS := $(patsubst tests/unit/%/,%,$(wildcard tests/unit/*/))
 tests_in = $(patsubst %.c,$(BUILD)/%,$(wildcard $1/*_test.c))
@@ -398,6 +447,7 @@ help:
 	@echo 'make install DESTDIR= prefix=/usr/local'
 	@echo 'make clean'
 	@echo 'Variables: CC=gcc|clang SAN=address,undefined|thread WERROR=1 V=1 BUILD=folder'
+	@echo '           CUDA=auto|no CUDA_HOME=folder NCCL_HOME=folder'
 	@echo '           FUZZ_SECONDS=10 FUZZ_RUNS= FUZZ_SEED=1 SIM_FLEETS=200'
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -154,7 +154,8 @@ static uint64_t begin(struct comm_group *group, enum comm_operation operation)
 
 static int end(struct comm_group *group, uint64_t begun_us, int code)
 {
-    group->wait_us += now_us() - begun_us;
+    group->wait_us += group->took_us > 0 ? group->took_us : now_us() - begun_us;
+    group->took_us = 0;
     if (code == 0) {
         group->completed++;
         group->head = COMM_NONE;

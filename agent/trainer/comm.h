@@ -81,6 +81,8 @@ struct comm_group {
     enum comm_operation head; /* under way, or that failed; COMM_NONE between operations */
     int32_t head_peer;        /* of a send or receive: the member; of both at once: whom it waits to
                                * receive from; else -1 */
+    uint64_t took_us;         /* set by a backend that queues, before it returns: what the operation
+                               * took by itself, without what was queued before; 0: the call */
     uint64_t wait_us;         /* time spent inside operations, all together */
     bool cut;                 /* comm_cut was called: nothing is exchanged any more */
 };

@@ -21,6 +21,7 @@ enum trainer_exit {
     EXIT_CHECKPOINT = 3,  /* the checkpoint to restore is torn, missing or of something else */
     EXIT_RENDEZVOUS = 4,  /* the ranks did not come together: port in use, absentee, refused */
     EXIT_LOCAL = 5,       /* this machine: text unreadable or other, memory, disk, output */
+    EXIT_DEVICE = 6,      /* this machine: no GPU driver, no GPU, or one that failed */
     EXIT_VALIDATION = 17, /* the loss is not a finite number: stop and look */
     EXIT_RESTART = 75,    /* stopped as asked, state saved where it can be: start again */
     EXIT_BAD_CONFIG = 93, /* flags or environment are wrong: never restart */

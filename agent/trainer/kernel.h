@@ -173,6 +173,7 @@ void kernel_adam_update(struct kernel *kernel, const struct kernel_adam *adam, f
 /* One entry for each function above. `kernel->state` is the backend's own. */
 struct kernel_backend {
     const char *name;
+    int exit_code; /* enum trainer_exit: what an error of its own means for the process */
     void *(*allocate)(struct kernel *kernel, size_t bytes);
     void (*release)(struct kernel *kernel, void *buffer);
     void (*write)(struct kernel *kernel, void *buffer, const void *host, size_t bytes);

@@ -224,6 +224,7 @@ static void cpu_destroy(struct kernel *kernel)
 
 static const struct kernel_backend cpu_backend = {
     .name = "cpu",
+    .exit_code = EXIT_LOCAL,
     .allocate = cpu_allocate,
     .release = cpu_release,
     .write = cpu_write,

@@ -36,6 +36,7 @@ static const char help_text[] =
     "  --output-weights FILE    final weights, the same bytes for the same training\n"
     "  --dump-initial-weights FILE\n"
     "Running\n"
+    "  --backend tcp|nccl       the CPU and connections, or a GPU for each rank and NCCL (tcp)\n"
     "  --eval-every N           look at the loss of other samples every N steps (0: never)\n"
     "  --step-min-ms N          a step takes at least so long (0)\n"
     "  --init-timeout N         seconds for the ranks to come together (120)\n"
@@ -43,13 +44,14 @@ static const char help_text[] =
     "                           hold-port cut=tp|pp|dp[@K], each with :rank=R and :attempt=A;\n"
     "                           may be repeated\n"
     "\n"
-    "Environment: RANK WORLD_SIZE MASTER_ADDR MASTER_PORT as torchrun sets them; KEEPSTEP_JOB\n"
-    "KEEPSTEP_ATTEMPT KEEPSTEP_RESTORE_STEP KEEPSTEP_RESTORE_ATTEMPT; KEEPSTEP_TP_RANK and _CP_ "
-    "_PP_\n"
-    "_DP_, compared with rank = tp + TP x (cp + CP x (pp + PP x dp)). SIGUSR1 to rank 0: save.\n"
+    "Environment: RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT as torchrun sets them;\n"
+    "KEEPSTEP_JOB KEEPSTEP_ATTEMPT KEEPSTEP_RESTORE_STEP KEEPSTEP_RESTORE_ATTEMPT;\n"
+    "KEEPSTEP_TP_RANK and _CP_ _PP_ _DP_, compared with rank = tp + TP x (cp + CP x (pp + PP x "
+    "dp)). SIGUSR1 to rank 0: save.\n"
     "Equal flags, text and world give equal bits, also over restarts.\n"
     "Exit codes: 0 done, 1 a peer was lost, 3 checkpoint not usable, 4 ranks did not meet,\n"
-    "5 this machine (text, memory, output), 17 loss not finite, 75 start again, 93 bad flags.\n";
+    "5 this machine (text, memory, output), 6 this machine's GPU, 17 loss not finite,\n"
+    "75 start again, 93 bad flags.\n";
 
 const char *options_help(void)
 {
@@ -91,7 +93,16 @@ static int parse_rate(const char *name, const char *text, struct fail *fail, flo
 
 /* ---- flags ---------------------------------------------------------------------------------- */
 
-enum flag_kind { FLAG_U32, FLAG_U64, FLAG_RATE, FLAG_WORD, FLAG_INJECT, FLAG_PATHS, FLAG_HELP };
+enum flag_kind {
+    FLAG_U32,
+    FLAG_U64,
+    FLAG_RATE,
+    FLAG_WORD,
+    FLAG_BACKEND,
+    FLAG_INJECT,
+    FLAG_PATHS,
+    FLAG_HELP,
+};
 
 struct flag {
     const char *name;
@@ -125,6 +136,7 @@ static const struct flag flags[] = {
     {"--dump-initial-weights", FLAG_WORD, FIELD(initial_weights), 0, 0},
     {"--step-min-ms", FLAG_U32, FIELD(step_min_ms), 0, 3600000},
     {"--init-timeout", FLAG_U32, FIELD(init_timeout_s), 1, 86400},
+    {"--backend", FLAG_BACKEND, 0, 0, 0},
     {"--inject", FLAG_INJECT, 0, 0, 0},
     {"--help", FLAG_HELP, 0, 0, 0},
 };
@@ -173,6 +185,12 @@ static int set_flag(const struct flag *flag, const char *value, struct fail *fai
             return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL, "%s must not be empty", flag->name);
         }
         memcpy(field, &value, sizeof(value));
+        return 0;
+    case FLAG_BACKEND:
+        if (!backend_parse(value, &options->backend)) {
+            return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL, "--backend '%s' must be tcp or nccl",
+                            value);
+        }
         return 0;
     case FLAG_INJECT:
         return set_inject(options, value, fail);
@@ -299,12 +317,16 @@ static int parse_environment(const char *const *environment, struct fail *fail,
                              struct options *options)
 {
     uint64_t rank = 0;
+    uint64_t local_rank = 0;
     uint64_t world = 0;
     uint64_t attempt = 0;
     uint64_t restore_attempt = 0;
     int code = read_variable(environment, "WORLD_SIZE", NULL, COMM_WORLD_MAX, 1, fail, &world);
     if (code == 0) {
         code = read_variable(environment, "RANK", NULL, UINT32_MAX, 0, fail, &rank);
+    }
+    if (code == 0) {
+        code = read_variable(environment, "LOCAL_RANK", NULL, UINT32_MAX, rank, fail, &local_rank);
     }
     if (code == 0 && rank >= world) {
         code = fail_set(fail, EXIT_BAD_CONFIG, -EINVAL, "RANK %llu is not under WORLD_SIZE %llu",
@@ -324,6 +346,7 @@ static int parse_environment(const char *const *environment, struct fail *fail,
     }
     options->rank = (uint32_t)rank;
     options->world = (uint32_t)world;
+    options->local_rank = (uint32_t)local_rank;
     options->attempt = (uint32_t)attempt;
     options->restore_attempt = find_variable(environment, "KEEPSTEP_RESTORE_ATTEMPT") != NULL
                                    ? (int64_t)restore_attempt
@@ -461,13 +484,14 @@ uint64_t options_digest(const struct options *options)
     char text[512];
     const int size = snprintf(
         text, sizeof(text),
-        "%u %u %u %u / %u %u %u / %llu %u %u %.9g %llu / %d %d %d %llu %llu / %llu %lld",
+        "%u %u %u %u / %u %u %u / %s %llu %u %u %.9g %llu / %d %d %d %llu %llu / %llu %lld",
         options->layout.tensor, options->layout.context, options->layout.pipeline,
         options->layout.data, options->shape.context, options->shape.layers, options->shape.width,
-        (unsigned long long)options->steps, options->batch, options->micros, (double)options->rate,
-        (unsigned long long)options->seed, options->checkpoint_directory != NULL ? 1 : 0,
-        options->output_weights != NULL ? 1 : 0, options->initial_weights != NULL ? 1 : 0,
-        (unsigned long long)options->checkpoint_every, (unsigned long long)options->eval_every,
-        (unsigned long long)options->restore_step, (long long)options->restore_attempt);
+        backend_name(options->backend), (unsigned long long)options->steps, options->batch,
+        options->micros, (double)options->rate, (unsigned long long)options->seed,
+        options->checkpoint_directory != NULL ? 1 : 0, options->output_weights != NULL ? 1 : 0,
+        options->initial_weights != NULL ? 1 : 0, (unsigned long long)options->checkpoint_every,
+        (unsigned long long)options->eval_every, (unsigned long long)options->restore_step,
+        (long long)options->restore_attempt);
     return XXH3_64bits(text, size > 0 ? (size_t)size : 0);
 }

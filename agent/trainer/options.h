@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/trainer/backend.h"
 #include "agent/trainer/comm.h"
 #include "agent/trainer/fail.h"
 #include "agent/trainer/inject.h"
@@ -21,6 +22,7 @@ struct options {
      * KEEPSTEP_JOB, KEEPSTEP_ATTEMPT (else torchrun's run id and restart count) */
     uint32_t rank;
     uint32_t world;
+    uint32_t local_rank; /* RANK without LOCAL_RANK */
     uint32_t attempt;
     char job[MANIFEST_JOB_SIZE]; /* "standalone" when nobody named one */
     const char *master_address;
@@ -32,6 +34,7 @@ struct options {
 
     /* flags */
     bool help;
+    enum backend backend;
     struct comm_layout layout; /* --tp --cp --pp --dp */
     struct model_shape shape;  /* --context --layers --width */
     const char *const *text;   /* --text PATH…: text_count entries of the given argv */

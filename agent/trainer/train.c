@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/trainer/comm_tcp.h"
+#include "agent/trainer/abort_order.h"
+#include "agent/trainer/backend.h"
 #include "agent/trainer/durable.h"
-#include "agent/trainer/kernel_cpu.h"
 #include "agent/trainer/pipeline.h"
 #include "agent/trainer/train_state.h"
 #include "agent/trainer/weights.h"
@@ -35,7 +35,7 @@ int train_fail(struct trainer *trainer, int code)
     char text[FAIL_TEXT_SIZE];
     if (kernel_finish(&trainer->kernel) < 0) {
         kernel_explain(&trainer->kernel, text, sizeof(text));
-        return fail_set(trainer->fail, EXIT_LOCAL, code, "%s", text);
+        return fail_set(trainer->fail, trainer->kernel.backend->exit_code, code, "%s", text);
     }
     comm_explain(&trainer->comm, text, sizeof(text));
     return fail_set(trainer->fail, EXIT_PEER, code, "%s", text);
@@ -60,9 +60,12 @@ static int meet(struct trainer *trainer)
     const bool keep =
         inject_wants_port(options->inject, options->inject_count, options->rank, options->attempt);
     memcpy(who.job, options->job, sizeof(who.job));
-    const int code = comm_tcp_create(&who, &options->layout, keep ? &listener : NULL, trainer->fail,
-                                     &trainer->comm);
+    const int code = backend_comm(options->backend, &who, &options->layout, &trainer->kernel,
+                                  keep ? &listener : NULL, trainer->fail, &trainer->comm);
     if (code == 0) {
+        if (abort_order_begin(&trainer->comm) < 0) {
+            fprintf(stderr, "rank %u: no thread for orders to abort, ignoring\n", options->rank);
+        }
         inject_hold_port(listener);
         telemetry_start(&trainer->telemetry, &trainer->comm);
     }
@@ -136,6 +139,9 @@ static int begin(struct trainer *trainer)
                         (unsigned long long)start.step, (unsigned long long)options->steps);
     }
     if (code == 0 && train_is_master(trainer)) {
+        char works_with[FAIL_TEXT_SIZE];
+        backend_describe(options->backend, &trainer->kernel, works_with, sizeof(works_with));
+        printf("backend %s\n", works_with);
         printf("job %s attempt %u world %u weights %zu text %zu bytes\n", options->job,
                options->attempt, options->world,
                parameters_whole_elements(model_parameters(trainer->model)), trainer->corpus.size);
@@ -220,8 +226,9 @@ static int run(struct trainer *trainer, int *ret_exit)
         code = corpus_load(&trainer->corpus, options->text, options->text_count, window,
                            trainer->fail);
     }
-    if (code == 0 && kernel_cpu_create(&trainer->kernel) < 0) {
-        code = fail_memory(trainer);
+    if (code == 0) {
+        code =
+            backend_kernel(options->backend, options->local_rank, trainer->fail, &trainer->kernel);
     }
     code = code == 0 ? open_directory(trainer) : code;
     code = code == 0 ? meet(trainer) : code;
@@ -248,6 +255,7 @@ static void done(struct trainer *trainer)
     optimizer_state_done(&trainer->state);
     optimizer_done(&trainer->optimizer);
     (void)model_free(trainer->model);
+    abort_order_end();
     if (trainer->comm.backend != NULL) {
         comm_done(&trainer->comm);
     }
