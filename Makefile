@@ -180,8 +180,10 @@ PROGRAM_KEYS := $(foreach key,controller agent ranks cli sim trainer,$(if $(MAIN
 PROGRAMS := $(foreach key,$(PROGRAM_KEYS),$(BUILD)/$(NAME_$(key)))
 LIBKEEPSTEP := $(if $(SRC_rank),$(BUILD)/libkeepstep.so)
 
-.PHONY: all
-all: $(PROGRAMS) $(LIBKEEPSTEP)
+.PHONY: all cuda
+all: $(PROGRAMS) $(LIBKEEPSTEP) cuda
+# What was found, and if nothing, why.
+cuda:
 	@echo '  CUDA  $(CUDA_SAYS)'
 
 define program_rule
@@ -213,7 +215,7 @@ $(BUILD)/libkeepstep.so: $(BUILD)/libkeepstep.so.0
 FLAGS_TEXT := $(filter-out -Werror,$(CC) $(BASE_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)) \
     cuda=$(if $(HAS_CUDA),$(CUDA_ROOT):$(NCCL_ROOT))
 STAMP := $(BUILD)/flags
-ifeq ($(filter clean help deps lint demo test,$(MAKECMDGOALS)),)
+ifeq ($(filter clean cuda help deps lint demo test,$(MAKECMDGOALS)),)
 $(shell mkdir -p $(BUILD)/lib; echo '$(FLAGS_TEXT)' | cmp -s - $(STAMP) || \
     echo '$(FLAGS_TEXT)' >$(STAMP))
 endif
@@ -443,6 +445,7 @@ help:
 	@echo 'make lint       includes, purity, format, static analysis, banned words, shell'
 	@echo 'make format     clang-format over all of it'
 	@echo 'make figures    latencies, p50 and p99 of 50 repetitions'
+	@echo 'make cuda       says whether CUDA and NCCL were found, and where'
 	@echo 'make deps       install what is missing (apt)'
 	@echo 'make install DESTDIR= prefix=/usr/local'
 	@echo 'make clean'

@@ -131,6 +131,9 @@ static void everything_wrong_is_named(void **state)
         {{"t", "--text", "a", "--checkpoint-every", "5"}, {0}, "needs --checkpoint-dir"},
         {{"t", "--text", "a", "--checkpoint-dir", ""}, {0}, "must not be empty"},
         {{"t", "--text", "a", "--inject", "burn@3"}, {0}, "--inject burn@3"},
+        {{"t", "--text", "a", "--backend", "mpi"}, {0}, "--backend 'mpi' must be tcp or nccl"},
+        {{"t", "--text", "a", "--backend"}, {0}, "--backend needs a value"},
+        {{"t", "--text", "a"}, {"LOCAL_RANK=x"}, "LOCAL_RANK 'x'"},
         {{"t", "--text", "a"}, {"RANK=1"}, "RANK 1 is not under WORLD_SIZE 1"},
         {{"t", "--text", "a"}, {"WORLD_SIZE=2", "RANK=0"}, "MASTER_ADDR"},
         {{"t", "--text", "a"}, {"WORLD_SIZE=2000"}, "WORLD_SIZE '2000'"},
@@ -233,6 +236,30 @@ static void digest_sees_what_must_be_equal(void **state)
     assert_true(options_digest(&a) == options_digest(&c));
 }
 
+/* A launcher counts the ranks of a node; on one machine they are all of them. */
+static void the_gpu_follows_the_local_rank(void **state)
+{
+    (void)state;
+    const char *const arguments[] = {"t", "--text", "a", "--backend", "nccl", NULL};
+    const char *const tcp[] = {"t", "--text", "a", "--backend", "tcp", NULL};
+    const char *const launched[] = {"RANK=11",       "WORLD_SIZE=16", "LOCAL_RANK=3",
+                                    "MASTER_ADDR=h", "MASTER_PORT=1", NULL};
+    struct options a;
+    struct options b;
+    struct fail fail;
+    assert_int_equal(options_parse(arguments, launched, NULL, &fail, &a), 0);
+    assert_int_equal(a.backend, BACKEND_NCCL);
+    assert_int_equal(a.local_rank, 3);
+    assert_int_equal(options_parse(tcp, launched + 3, NULL, &fail, &b), 0);
+    assert_int_equal(b.local_rank, 0);
+    const char *const alone[] = {"RANK=11", "WORLD_SIZE=16", "MASTER_ADDR=h", "MASTER_PORT=1",
+                                 NULL};
+    assert_int_equal(options_parse(tcp, alone, NULL, &fail, &b), 0);
+    assert_int_equal(b.backend, BACKEND_TCP);
+    assert_int_equal(b.local_rank, 11);
+    assert_true(options_digest(&a) != options_digest(&b)); /* one world, one backend */
+}
+
 static void injections_are_read(void **state)
 {
     (void)state;
@@ -283,6 +310,7 @@ int main(void)
         cmocka_unit_test(layouts_that_do_not_fit_are_named),
         cmocka_unit_test(layouts_come_from_flags_order_and_world),
         cmocka_unit_test(digest_sees_what_must_be_equal),
+        cmocka_unit_test(the_gpu_follows_the_local_rank),
         cmocka_unit_test(injections_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
