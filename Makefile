@@ -349,8 +349,18 @@ $(BUILD)/tests/bin/rank_stub: $(BUILD)/libkeepstep.so
 TEST_PROGRAM_LIBS_rank_bench := $(BUILD)/lib/rank.a
 $(BUILD)/tests/bench/rank_bench: $(BUILD)/lib/rank.a
 
+# What tests/gpu/check.sh runs on a machine with a GPU; no library but CUDA's and xxhash.
+GPU_PROGRAMS := $(if $(HAS_CUDA),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/gpu/*.c)))
+$(GPU_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/unit/trainer/kernel_compare.o \
+    $(BUILD)/lib/trainer.a $(BUILD)/lib/rank.a
+	@echo "  LINK  $@"
+	@mkdir -p $(@D)
+	$(Q)$(link) $(CUDA_LIBS) -lxxhash -lm
+.PHONY: gpu-build
+gpu-build: $(BUILD)/keepstep-trainer $(LIBKEEPSTEP) $(GPU_PROGRAMS)
+
 .PHONY: tests unit-build scenario-build fuzz-build
-unit-build: $(UNIT_TESTS) $(TEST_PROGRAMS)
+unit-build: $(UNIT_TESTS) $(TEST_PROGRAMS) $(GPU_PROGRAMS)
 scenario-build: $(SCENARIO_TESTS)
 fuzz-build: $(FUZZ_TESTS)
 tests: unit-build scenario-build fuzz-build
