@@ -27,7 +27,7 @@ satisfied() {
     pkg-config) have pkg-config || have pkgconf ;;
     libcurl4-gnutls-dev) have libcurl4-gnutls-dev || have libcurl4-openssl-dev ;;
     universal-ctags) have universal-ctags || command -v ctags >/dev/null 2>&1 ;;
-    make | git | python3 | curl | sqlite3 | gcc | clang | shellcheck | cppcheck | clang-format | \
+    make | git | python3 | curl | sqlite3 | gcc | g++ | clang | shellcheck | cppcheck | clang-format | \
         clang-tidy) have "$1" || command -v "$1" >/dev/null 2>&1 ;;
     *) have "$1" ;;
     esac
@@ -56,6 +56,11 @@ test | all) wanted="$build_packages $test_packages" ;;
     exit 2
     ;;
 esac
+
+# nvcc compiles with g++; without the toolkit nothing here is C++.
+if [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || command -v nvcc >/dev/null 2>&1; then
+    wanted="$wanted g++"
+fi
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "deps: no dpkg here: install these, or what your system calls them:" >&2
