@@ -2,10 +2,10 @@
  *
  * A `struct comm` is one rank's membership in one attempt's world. It holds the groups that the
  * layout gives: all ranks, and those that differ from this one in one coordinate only (tensor,
- * context, pipeline, data). Backends implement the operations of `struct comm_backend`; "tcp" is
- * here, and the table has the form that NCCL needs: group operations on typed buffers, equal counts
- * for every member, an abort that any thread may call, errors that are asked for and not only
- * returned.
+ * context, pipeline, data). Backends implement the operations of `struct comm_backend`: "tcp"
+ * (comm_tcp.h) and "nccl" (comm_nccl.h). The table has the form that NCCL needs: group operations on
+ * typed buffers, equal counts for every member, an abort that any thread may call, errors that are
+ * asked for and not only returned.
  *
  * Contract of every operation: all members of the group call the same operations in the same order
  * with the same counts (a difference that can be seen is -EPROTO). It blocks until this rank's part
