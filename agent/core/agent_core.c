@@ -31,7 +31,7 @@ static bool limits_are_enough(const struct agent_limits *limits)
     return limits->attempts >= ATTEMPTS_PER_NODE_MAX && limits->attempts <= AGENT_ATTEMPTS_LIMIT &&
            limits->jobs >= limits->attempts &&
            limits->output_records >= 4 + PEERS_KNOWN_MAX + 4 * limits->attempts &&
-           limits->output_actions >= 32 + 5 * limits->attempts && limits->output_traces > 0;
+           limits->output_actions >= 32 + 6 * limits->attempts && limits->output_traces > 0;
 }
 
 /* An array that may have no elements still has an address. */
@@ -166,6 +166,9 @@ static int fold_event(struct agent_core *core, const struct agent_event *event)
         return 0;
     case AGENT_EVENT_MAIL:
         agent_on_mail(core, event);
+        return 0;
+    case AGENT_EVENT_DETAIL:
+        agent_on_detail(core, event);
         return 0;
     case AGENT_EVENT_PEER_QUESTION:
         agent_on_peer_question(core, event);

@@ -43,7 +43,7 @@ struct agent_limits {
     uint32_t facts;          /* facts without an acknowledgement; may be 0 */
     uint32_t questions;      /* peer probes and checks under way; may be 0 */
     uint32_t output_records; /* of struct agent_output; at least 12 + 4 x attempts */
-    uint32_t output_actions; /* at least 32 + 5 x attempts */
+    uint32_t output_actions; /* at least 32 + 6 x attempts */
     uint32_t output_traces;  /* older lines win, further ones are dropped */
 };
 /* What the shipped agent uses. */
@@ -119,6 +119,8 @@ enum agent_event_kind {
     AGENT_EVENT_LAUNCH_FAILED, /* the shim of (job, attempt) could not be started at all */
     AGENT_EVENT_MAILBOX,       /* what one rank's mailbox says now */
     AGENT_EVENT_MAIL,          /* a request out of a rank's mailbox */
+    AGENT_EVENT_DETAIL,        /* what a rank's mailbox says beside its progress, whole: when it
+                                 changed, and from time to time for a new session */
     AGENT_EVENT_PEER_QUESTION, /* another agent asks; token comes back in the answer's action */
     AGENT_EVENT_PEER_PROBED,   /* AGENT_ACTION_PEER_PROBE has an outcome */
     AGENT_EVENT_CHECKED,       /* AGENT_ACTION_CHECK has an outcome */
@@ -169,12 +171,17 @@ struct agent_mail {
     } u;
 };
 
+struct agent_detail {
+    uint32_t local_rank;
+    struct msg_rank_detail detail; /* job, attempt and rank are filled in */
+};
+
 /* What is true at the beginning of a step. Pointers are borrowed for the call. */
 struct agent_event {
     uint8_t kind; /* enum agent_event_kind */
     uint64_t now_ms;
     uint64_t wall_ms;
-    uint32_t job; /* of SHIM … MAIL, CHECKED */
+    uint32_t job; /* of SHIM … DETAIL, CHECKED */
     uint32_t attempt;
     uint32_t count;       /* ORPHANS: processes found */
     uint32_t local_rank;  /* ORPHAN_ENDED */
@@ -192,6 +199,7 @@ struct agent_event {
     const struct agent_shim_view *shim;       /* SHIM */
     const struct agent_mailbox_view *mailbox; /* MAILBOX */
     const struct agent_mail *mail;            /* MAIL */
+    const struct agent_detail *detail;        /* DETAIL */
     const struct fact *fact;                  /* FACT */
 };
 
@@ -212,12 +220,13 @@ enum agent_action_kind {
     AGENT_ACTION_FORGET,       /* drop the state of (job, attempt), keep the newest logs */
     AGENT_ACTION_MAIL_ANSWER,  /* u.mail */
     AGENT_ACTION_MAIL_REQUEST, /* u.request: what the controller asks of global rank 0 */
-    AGENT_ACTION_PEER_PROBE,   /* u.probe; PEER_PROBED follows within timeout_ms + 1 s */
-    AGENT_ACTION_PEER_REPLY,   /* u.reply to the question with this token */
-    AGENT_ACTION_CHECK,        /* u.check; CHECKED follows */
-    AGENT_ACTION_LOG_READ,     /* u.log: the driver sends the LOG_DATA itself */
-    AGENT_ACTION_SNAPSHOT,     /* u.snapshot: the driver sends the SNAPSHOT_DATA itself */
-    AGENT_ACTION_EXIT,         /* everything said: flush, close, end the process with 0 */
+    AGENT_ACTION_MAIL_ABORT, /* the ranks of (job, attempt) may abort what hangs in a collective */
+    AGENT_ACTION_PEER_PROBE, /* u.probe; PEER_PROBED follows within timeout_ms + 1 s */
+    AGENT_ACTION_PEER_REPLY, /* u.reply to the question with this token */
+    AGENT_ACTION_CHECK,      /* u.check; CHECKED follows */
+    AGENT_ACTION_LOG_READ,   /* u.log: the driver sends the LOG_DATA itself */
+    AGENT_ACTION_SNAPSHOT,   /* u.snapshot: the driver sends the SNAPSHOT_DATA itself */
+    AGENT_ACTION_EXIT,       /* everything said: flush, close, end the process with 0 */
 };
 
 struct agent_mail_answer {

@@ -216,6 +216,22 @@ void agent_on_mail(struct agent_core *core, const struct agent_event *event)
     }
 }
 
+void agent_on_detail(struct agent_core *core, const struct agent_event *event)
+{
+    CHECK(event->detail != NULL);
+    const uint32_t local_rank = event->detail->local_rank;
+    const struct agent_attempt *a = agent_attempt_find(core, event->job, event->attempt);
+    if (a == NULL || a->foreign || local_rank >= a->rank_count ||
+        core->link.state != LINK_SESSION || !agent_emit_room(core)) {
+        return;
+    }
+    struct msg_rank_detail *detail = &agent_emit_send(core, MSG_RANK_DETAIL)->u.rank_detail;
+    *detail = event->detail->detail;
+    detail->job = a->job;
+    detail->attempt = a->attempt;
+    detail->rank = a->first_rank + local_rank;
+}
+
 void agent_mail_session(struct agent_core *core)
 {
     for (uint32_t i = 0; i < core->limits.exchange_keys; i++) {

@@ -80,6 +80,21 @@ void agent_order_stop(struct agent_core *core, struct agent_job *job, uint32_t a
     }
 }
 
+/* Said before the ranks are told to end: one that hangs in a collective then ends in time. */
+static void abort_attempts(struct agent_core *core, const struct agent_job *job, uint32_t at_most)
+{
+    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+        struct agent_attempt *a = &core->attempts[i];
+        if (a->state != AGENT_ATTEMPT_NONE && a->job == job->job && a->attempt <= at_most &&
+            agent_attempt_ours(core, a) && !agent_attempt_over(a) && !a->abort_told) {
+            a->abort_told = true;
+            struct agent_action *action = agent_emit(core, AGENT_ACTION_MAIL_ABORT);
+            action->job = a->job;
+            action->attempt = a->attempt;
+        }
+    }
+}
+
 void agent_order_unstarted_drop(struct agent_core *core)
 {
     for (uint32_t i = 0; i < core->limits.jobs; i++) {
@@ -221,6 +236,9 @@ static void take_stop(struct agent_core *core, struct agent_job *job,
     }
     const uint32_t grace_ms =
         desired->grace_ms < AGENT_GRACE_MAX_MS ? desired->grace_ms : AGENT_GRACE_MAX_MS;
+    if (desired->abort) {
+        abort_attempts(core, job, desired->attempt);
+    }
     agent_order_stop(core, job, desired->attempt, grace_ms, "the controller's order");
     job->forget = desired->forget;
     if (!desired->forget) {

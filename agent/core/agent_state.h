@@ -90,6 +90,7 @@ struct agent_attempt {
     bool sweeping; /* a SWEEP is under way */
     bool ends_acked;
     bool ends_due;
+    bool abort_told;
     uint32_t told_save;
     bool told_stop;
     uint64_t kill_ms;       /* when TERM has had its time */
@@ -292,6 +293,8 @@ uint32_t agent_report_all(const struct agent_core *core,
 
 /* agent_mail.c: what ranks ask. */
 void agent_on_mail(struct agent_core *core, const struct agent_event *event);
+/* Passed on to the controller as it is, when there is a session: the driver says it again. */
+void agent_on_detail(struct agent_core *core, const struct agent_event *event);
 void agent_on_exchange(struct agent_core *core, const struct msg_exchange *exchange);
 void agent_on_checkpoint_answer(struct agent_core *core,
                                 const struct msg_checkpoint_answer *answer);

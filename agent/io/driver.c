@@ -115,6 +115,9 @@ static void act(struct agent_driver *driver, const struct agent_action *action)
     case AGENT_ACTION_MAIL_REQUEST:
         mailboxes_request(io->mailboxes, action->job, action->attempt, &action->u.request);
         break;
+    case AGENT_ACTION_MAIL_ABORT:
+        mailboxes_abort(io->mailboxes, action->job, action->attempt);
+        break;
     case AGENT_ACTION_PEER_PROBE:
         peers_probe(io->peers, &action->u.probe);
         break;

@@ -1,6 +1,7 @@
 /* mailboxes.c: one object for each attempt with the mailboxes of its ranks. */
 #include "agent/io/mailboxes.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
+enum { PEER_MAX = 1 << 20 }; /* ranks of a job at most */
+
 struct box {
     struct group *group;
     uint32_t local_rank;
@@ -23,6 +26,7 @@ struct box {
     uv_fs_event_t watch;
     struct mailbox_view view;
     struct mailbox_view told;                /* what the core knows */
+    struct agent_detail detail;              /* same, of what is beside progress */
     uint64_t request_count;                  /* view.request_count at the last look, and the */
     uint64_t exchange_count;                 /* same of exchanges: what is new is behind them */
     uint64_t request_seen[MAILBOX_REQUESTS]; /* numbers handed in, by slot */
@@ -91,6 +95,75 @@ static bool read_status(struct box *box)
     tell(box, &event);
     return fresh;
 }
+
+/* ---- what a rank says beside its progress --------------------------------------------------------- */
+
+static_assert((int)MAILBOX_STEPS == (int)STEPS_MAX && (int)MAILBOX_HASHES == (int)HASHES_MAX &&
+                  (int)MAILBOX_COMMUNICATORS == (int)COMMUNICATORS_MAX &&
+                  (int)MAILBOX_COMMUNICATOR_NAME_SIZE == (int)COMMUNICATOR_NAME_SIZE,
+              "a message holds all of a mailbox");
+static_assert((int)MAILBOX_AXIS_DATA == (int)AXIS_DATA &&
+                  (int)MAILBOX_OPERATION_BARRIER == (int)OPERATION_BARRIER,
+              "one numbering");
+
+/* Those that have their bounds: what a rank claims is no reason to lose the session. */
+static void fill_steps(const struct mailbox_view *view, struct msg_rank_detail *detail)
+{
+    for (uint32_t i = 0; i < view->steps_held; i++) {
+        const struct mailbox_step *step = &view->steps[i];
+        if (step->step > 0 && step->step <= MAILBOX_STEP_MAX) {
+            detail->steps[detail->step_count++] =
+                (struct step_report){.step = step->step,
+                                     .total_us = step->total_us,
+                                     .compute_us = step->compute_us,
+                                     .loss = step->loss,
+                                     .gradient_norm = step->gradient_norm};
+        }
+    }
+    for (uint32_t i = 0; i < view->hashes_held; i++) {
+        detail->hashes[detail->hash_count++] =
+            (struct hash_report){.step = view->hashes[i].step, .hash = view->hashes[i].hash};
+    }
+}
+
+static void fill_communicators(const struct mailbox_view *view, struct msg_rank_detail *detail)
+{
+    for (uint32_t i = 0; i < view->communicator_count; i++) {
+        const struct mailbox_communicator *from = &view->communicators[i];
+        struct communicator_report *to = &detail->communicators[detail->communicator_count++];
+        (void)text_copy(to->name, sizeof(to->name), from->name); /* of one size */
+        to->axis = (uint16_t)from->axis;
+        to->operation = (uint16_t)from->operation;
+        to->peer = from->peer < PEER_MAX ? from->peer : -1;
+        to->enqueued = from->enqueued;
+        to->completed = from->completed;
+    }
+}
+
+/* Tells the core what is new; `anyway` also when nothing is. */
+static void tell_detail(struct box *box, bool anyway)
+{
+    const struct mailbox_view *view = &box->view;
+    struct agent_detail now;
+    memset(&now, 0, sizeof(now)); /* holes too: it is compared as bytes */
+    now.local_rank = box->local_rank;
+    now.detail.has_coordinates = view->has_coordinates;
+    now.detail.coordinates =
+        (struct rank_coordinates){view->coordinates.tensor, view->coordinates.context,
+                                  view->coordinates.pipeline, view->coordinates.data};
+    fill_steps(view, &now.detail);
+    fill_communicators(view, &now.detail);
+    const bool empty = !view->has_coordinates && now.detail.step_count == 0 &&
+                       now.detail.hash_count == 0 && now.detail.communicator_count == 0;
+    if (!view->valid || empty || (!anyway && memcmp(&now, &box->detail, sizeof(now)) == 0)) {
+        return;
+    }
+    box->detail = now;
+    struct agent_event event = {.kind = AGENT_EVENT_DETAIL, .detail = &box->detail};
+    tell(box, &event);
+}
+
+/* ---- what a rank asks ------------------------------------------------------------------------------ */
 
 static void tell_mail(struct box *box, struct agent_mail *mail)
 {
@@ -196,6 +269,7 @@ static void read_all(struct box *box, bool full)
     if (box->fd < 0) {
         return;
     }
+    const bool asked = full;
     box->rang = false;
     full = !read_status(box) || full;
     const uint64_t known = box->request_count;
@@ -209,6 +283,9 @@ static void read_all(struct box *box, bool full)
         read_requests(box);
     } else {
         read_new_requests(box, known, box->request_count);
+    }
+    if (asked && !box->group->gone) {
+        tell_detail(box, true);
     }
 }
 
@@ -255,6 +332,7 @@ static void timer_cb(uv_timer_t *timer)
                 read_all(box, true);
             } else if (box->fd >= 0) {
                 (void)read_status(box); /* when torn: what it said before stands */
+                tell_detail(box, false);
             }
         }
     }
@@ -449,6 +527,34 @@ void mailboxes_request(struct agent_mailboxes *mailboxes, uint32_t job, uint32_t
     }
 }
 
+void mailboxes_abort(struct agent_mailboxes *mailboxes, uint32_t job, uint32_t attempt)
+{
+    struct group *group = find(mailboxes, job, attempt);
+    for (uint32_t i = 0; group != NULL && i < group->rank_count; i++) {
+        struct box *box = &group->boxes[i];
+        if (box->fd >= 0) {
+            (void)mailbox_abort_write(box->fd, attempt + 1); /* else the KILL ends it */
+            wake(box);
+        }
+    }
+}
+
+static int describe_communicators(const struct mailbox_view *view, struct buf *out)
+{
+    int r = buf_printf(out, "\"communicators\":[");
+    for (uint32_t i = 0; r == 0 && i < view->communicator_count; i++) {
+        const struct mailbox_communicator *one = &view->communicators[i];
+        /* a name has nothing in it that JSON would have to escape */
+        r = buf_printf(out,
+                       "%s{\"name\":\"%s\",\"axis\":\"%s\",\"enqueued\":%llu,\"completed\":%llu,"
+                       "\"operation\":\"%s\",\"peer\":%d}",
+                       i == 0 ? "" : ",", one->name, communicator_axis_word(one->axis),
+                       (unsigned long long)one->enqueued, (unsigned long long)one->completed,
+                       collective_operation_word(one->operation), one->peer);
+    }
+    return r == 0 ? buf_printf(out, "]") : r;
+}
+
 void mailboxes_describe(struct agent_mailboxes *mailboxes, uint32_t job, uint32_t attempt,
                         struct buf *out)
 {
@@ -464,10 +570,12 @@ void mailboxes_describe(struct agent_mailboxes *mailboxes, uint32_t job, uint32_
         }
         r = buf_printf(out,
                        "%s{\"rank\":%u,\"phase\":%u,\"step\":%llu,\"step_begun\":%llu,"
-                       "\"age_ms\":%llu,\"torn\":%s}",
+                       "\"age_ms\":%llu,\"torn\":%s,",
                        first ? "" : ",", group->first_rank + i, view.phase,
                        (unsigned long long)view.step, (unsigned long long)view.step_begun,
                        (unsigned long long)(now - view.changed_ms), view.torn ? "true" : "false");
+        r = r == 0 ? describe_communicators(&view, out) : r;
+        r = r == 0 ? buf_printf(out, "}") : r;
         first = false;
     }
     r = r == 0 ? buf_printf(out, "]}") : r;

@@ -32,6 +32,9 @@ void mailboxes_answer(struct agent_mailboxes *mailboxes, uint32_t job, uint32_t 
 void mailboxes_request(struct agent_mailboxes *mailboxes, uint32_t job, uint32_t attempt,
                        const struct agent_mail_request *request);
 
+/* Tells every rank of the attempt that it is over: what hangs in a collective may be aborted. */
+void mailboxes_abort(struct agent_mailboxes *mailboxes, uint32_t job, uint32_t attempt);
+
 /* JSON for a snapshot: what each rank of (job, attempt) says now. */
 void mailboxes_describe(struct agent_mailboxes *mailboxes, uint32_t job, uint32_t attempt,
                         struct buf *out);

@@ -86,23 +86,10 @@ int keepstep_parameter_hash(uint64_t step, uint64_t hash)
 
 /* ---- communicators ------------------------------------------------------------------------ */
 
-static bool name_is_valid(const char *name)
-{
-    const size_t length = name == NULL ? 0 : strnlen(name, MAILBOX_COMMUNICATOR_NAME_SIZE);
-    if (length == 0 || length == MAILBOX_COMMUNICATOR_NAME_SIZE) {
-        return false;
-    }
-    for (size_t i = 0; i < length; i++) {
-        if (name[i] < ' ' || name[i] > '~') {
-            return false;
-        }
-    }
-    return true;
-}
-
 int keepstep_communicator(const char *name, int axis)
 {
-    if (!name_is_valid(name) || axis < KEEPSTEP_AXIS_OTHER || axis > KEEPSTEP_AXIS_DATA) {
+    if (name == NULL || !mailbox_communicator_name_is_good(name) || axis < KEEPSTEP_AXIS_OTHER ||
+        axis > KEEPSTEP_AXIS_DATA) {
         return -EINVAL;
     }
     struct attach *attach = attach_lock();

@@ -153,9 +153,10 @@ enum keepstep_operation {
     KEEPSTEP_RECEIVE,
     KEEPSTEP_BARRIER
 };
-/* Makes a communicator known; call it once it is made. name: 1..15 printable characters. Returns
- * its number for keepstep_collective (0 without an agent), the same for the same name; -ENOSPC:
- * over KEEPSTEP_COMMUNICATORS_MAX; -EINVAL. A new attempt begins with none. */
+/* Makes a communicator known; call it once it is made. name: 1..15 printable characters of ASCII,
+ * no quote and no backslash. Returns its number for keepstep_collective (0 without an agent), the
+ * same for the same name, whose counts then begin again; -ENOSPC: over KEEPSTEP_COMMUNICATORS_MAX;
+ * -EINVAL. A new attempt begins with none. */
 KEEPSTEP_EXPORT int keepstep_communicator(const char *name, int axis);
 /* How far it has come: operations enqueued and operations completed since it was made, what the
  * oldest one is that is not complete (enum keepstep_operation), and of a send or receive the peer's

@@ -285,10 +285,21 @@ static void hashes_take(const struct mailbox_status *status, struct mailbox_view
     }
 }
 
+bool mailbox_communicator_name_is_good(const char *name)
+{
+    size_t length = strnlen(name, MAILBOX_COMMUNICATOR_NAME_SIZE);
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] < ' ' || name[i] > '~' || name[i] == '"' || name[i] == '\\') {
+            return false;
+        }
+    }
+    return length > 0 && length < MAILBOX_COMMUNICATOR_NAME_SIZE;
+}
+
 static bool communicator_is_clean(const struct mailbox_communicator *communicator)
 {
-    return text_is_clean(communicator->name, sizeof(communicator->name)) &&
-           communicator->name[0] != '\0' && communicator->axis < MAILBOX_AXIS_COUNT &&
+    return mailbox_communicator_name_is_good(communicator->name) &&
+           communicator->axis < MAILBOX_AXIS_COUNT &&
            communicator->operation < MAILBOX_OPERATION_COUNT && communicator->peer >= -1 &&
            communicator->completed <= communicator->enqueued &&
            communicator->enqueued <= MAILBOX_STEP_MAX;

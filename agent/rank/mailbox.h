@@ -367,5 +367,7 @@ int mailbox_wake(int fd, void *map);
 /* Both sides. */
 uint64_t mailbox_checksum(const void *data, size_t size); /* FNV-1a 64 */
 mailbox_real_bits mailbox_real(double value);
+/* 1..15 printable ASCII characters, none that JSON would have to escape. */
+bool mailbox_communicator_name_is_good(const char *name);
 
 #endif

@@ -172,7 +172,7 @@ http_route route_jobs, route_job, route_job_verb, route_checkpoint_now;
 /* submit.c */
 http_route route_jobs_submit;
 /* job_views.c */
-http_route route_layout, route_rank, route_attempts, route_checkpoints, route_goodput;
+http_route route_layout, route_rank, route_ranks, route_attempts, route_checkpoints, route_goodput;
 /* logs.c */
 http_route route_logs;
 /* nodes.c */

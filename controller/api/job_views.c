@@ -1,11 +1,10 @@
-/* job_views.c: a job seen from one side each: layout, a rank, attempts, checkpoints, time. */
+/* job_views.c: a job seen from one side each: layout, attempts, checkpoints, time. Its ranks are in
+ * ranks.c. */
 #include <string.h>
 
 #include "controller/api/http.h"
 #include "controller/api/show.h"
-#include "controller/core/layout.h"
 #include "proto/base/check.h"
-#include "proto/base/text.h"
 
 enum { ATTEMPTS_MAX = 10000 }; /* the newest ones; older attempts are in the database */
 
@@ -37,50 +36,6 @@ void route_layout(struct http_request *request)
     json_object_set_new(object, "state", states);
     json_object_set_new(object, "rack", racks);
     http_answer(request, 200, object);
-}
-
-static json_t *rank_view(const struct core *core, const struct job *job, uint32_t rank)
-{
-    struct layout_shape shape = {.tensor = job->d.tensor,
-                                 .context = job->d.context,
-                                 .pipeline = job->d.pipeline,
-                                 .data = job->d.data,
-                                 .ranks_per_node = job->d.ranks_per_node};
-    text_copy(shape.order, sizeof shape.order, job->d.order);
-    struct layout_coordinates at = layout_of_rank(&shape, rank);
-    uint32_t index = rank / job->d.ranks_per_node;
-    const struct slot *slot = core_slot(core, job, index);
-    json_t *object = json_object();
-    show_set_number(object, "rank", rank);
-    show_set_number(object, "tensor", at.tensor);
-    show_set_number(object, "context", at.context);
-    show_set_number(object, "pipeline", at.pipeline);
-    show_set_number(object, "data", at.data);
-    show_set_number(object, "slot", index);
-    show_set_number(object, "gpu", rank % job->d.ranks_per_node);
-    show_set_number(object, "step", slot->step);
-    json_object_set_new(object, "node", show_node_name(core, slot->d.node));
-    return object;
-}
-
-void route_rank(struct http_request *request)
-{
-    uint64_t rank;
-    const struct job *job = http_job(request);
-    if (job == NULL) {
-        return;
-    }
-    uint64_t world = (uint64_t)job->slot_count * job->d.ranks_per_node;
-    bool good = text_to_u64(request->segments[3], UINT32_MAX, &rank) == 0;
-    if (world == 0) {
-        http_problem(request, 404, "not-found", "", "%s holds no nodes: it is %s", job->d.name,
-                     WORD(job_state, job->d.state));
-    } else if (!good || rank >= world) {
-        http_problem(request, 404, "not-found", "", "%s has ranks 0 to %llu", job->d.name,
-                     (unsigned long long)(world - 1));
-    } else {
-        http_answer(request, 200, rank_view(http_core(request), job, (uint32_t)rank));
-    }
 }
 
 static json_t *attempt_of(const json_t *row)

@@ -22,6 +22,7 @@ static const struct route routes[] = {
     {"POST", "v1/jobs/*/release", ROLE_SUBMITTER, route_job_verb, TRY, "reason"},
     {"POST", "v1/jobs/*/restart", ROLE_SUBMITTER, route_job_verb, TRY, "reason|after_checkpoint"},
     {"GET", "v1/jobs/*/layout", ROLE_VIEWER, route_layout, "", NULL},
+    {"GET", "v1/jobs/*/ranks", ROLE_VIEWER, route_ranks, PAGE, NULL},
     {"GET", "v1/jobs/*/ranks/*", ROLE_VIEWER, route_rank, "", NULL},
     {"GET", "v1/jobs/*/attempts", ROLE_VIEWER, route_attempts, PAGE, NULL},
     {"GET", "v1/jobs/*/checkpoints", ROLE_VIEWER, route_checkpoints, PAGE "|state", NULL},

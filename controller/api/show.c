@@ -103,6 +103,28 @@ static void add_condition(json_t *list, const char *type, bool on, const char *r
     json_array_append_new(list, one);
 }
 
+/* What a program computed for itself and what the job file says are two orders of the ranks. */
+static void add_misplaced(json_t *list, const struct core *core, const struct job *job)
+{
+    char text[3 * TEXT_SIZE];
+    uint32_t rank = 0;
+    const uint32_t count = core_job_misplaced(core, job, &rank);
+    const struct rank_detail *detail = count > 0 ? core_rank_detail(core, job, rank) : NULL;
+    if (detail == NULL) {
+        return;
+    }
+    const struct rank_coordinates said = detail->d.coordinates;
+    const struct rank_coordinates ours = core_rank_coordinates(job, rank);
+    text_format(text, sizeof text,
+                "%u %s: rank %u computed tensor %u, context %u, pipeline %u, data %u, but %s makes "
+                "it tensor %u, context %u, pipeline %u, data %u; blame by stage is off. Give "
+                "layout.order as the program numbers its ranks",
+                count, count == 1 ? "rank differs" : "ranks differ", rank, said.tensor,
+                said.context, said.pipeline, said.data, job->d.order, ours.tensor, ours.context,
+                ours.pipeline, ours.data);
+    add_condition(list, "LayoutMismatch", true, "OtherCoordinates", text);
+}
+
 static json_t *conditions(const struct core *core, const struct job *job)
 {
     json_t *list = json_array();
@@ -116,6 +138,7 @@ static json_t *conditions(const struct core *core, const struct job *job)
     if (job->would[0] != '\0') {
         add_condition(list, "WouldAct", true, "AutomationHeld", job->would);
     }
+    add_misplaced(list, core, job);
     if (job->waiting_spare) {
         add_condition(list, "WaitingForSpare", true, "NoSpare", job->wait_text);
     }

@@ -79,6 +79,8 @@ int core_create(const struct core_limits *limits, const struct core_config *conf
     core->facts = mem_alloc(limits->facts, sizeof *core->facts);
     core->blamed = mem_alloc(limits->facts, sizeof *core->blamed);
     core->recoveries = mem_alloc(limits->recoveries, sizeof *core->recoveries);
+    /* Touched only where ranks run whose programs tell anything. */
+    core->details = mem_alloc((size_t)limits->agents * RANKS_PER_NODE_MAX, sizeof *core->details);
     core->foreigns = mem_alloc(limits->foreign, sizeof *core->foreigns);
     core->records = mem_alloc(core->record_limit, sizeof *core->records);
     core->actions = mem_alloc(core->action_limit, sizeof *core->actions);
@@ -106,7 +108,7 @@ struct core *core_free(struct core *core)
                      core->recoveries,   core->foreigns,  core->records,   core->actions,
                      core->trace,        core->labels,    core->scratch,   core->plan_nodes,
                      core->plan_holders, core->plan_ids,  core->plan_lost, core->plan_swaps,
-                     core->name_order};
+                     core->name_order,   core->details};
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         mem_free(parts[i]);
     }
@@ -332,6 +334,9 @@ static void message(struct core *core, const struct event *event)
         break;
     case MSG_CHECKPOINT:
         checkpoint_message(core, node, &m->u.checkpoint);
+        return;
+    case MSG_RANK_DETAIL:
+        detail_message(core, node, &m->u.rank_detail);
         return;
     case MSG_CHECK_RESULT:
         recovery_check_result(core, node, &m->u.check_result);

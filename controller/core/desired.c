@@ -37,11 +37,11 @@ static void fill_run(const struct core *core, const struct job *job, uint32_t sl
     (void)core;
 }
 
-static uint32_t stop_grace(const struct core *core, const struct job *job)
+/* The attempt has failed: its ranks have nothing left to finish, and some of them hang. */
+static bool is_hurried(const struct core *core, const struct job *job)
 {
     const struct recovery *recovery = core_recovery(core, job->d.recovery);
-    bool hurried = recovery != NULL && recovery->d.cause != CAUSE_PLANNED && !job->d.cancelled;
-    return hurried ? job->d.recovery_grace_ms : job->d.stop_grace_ms;
+    return recovery != NULL && recovery->d.cause != CAUSE_PLANNED && !job->d.cancelled;
 }
 
 static bool reports_job(const struct node *node, uint32_t job)
@@ -60,7 +60,8 @@ static void fill_stop(const struct core *core, const struct node *node, const st
     bool holds = node->d.job == job->d.job;
     u->mode = DESIRED_STOP;
     u->attempt = job->d.attempt;
-    u->grace_ms = stop_grace(core, job);
+    u->abort = is_hurried(core, job);
+    u->grace_ms = u->abort ? job->d.recovery_grace_ms : job->d.stop_grace_ms;
     if (!job->d.launched) {
         /* The coming attempt is not launched yet: what ended is all before it. */
         if (job->d.attempt == 0) {

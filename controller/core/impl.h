@@ -8,6 +8,7 @@
  *   link.c        the four clocks, second opinion, breaker for silence
  *   job.c         job life, pending jobs, ends
  *   report.c      what agents say runs there
+ *   detail.c      what the ranks' programs say of themselves beside that
  *   recovery.c    the sequence of phases
  *   plan.c        blame, budgets, spares, layout, which checkpoint
  *   checkpoint.c  saves
@@ -76,6 +77,7 @@ struct core {
     uint32_t blamed_count;
     struct recovery *recoveries;
     uint32_t recovery_count;
+    struct rank_detail *details; /* [(node id - 1) * RANKS_PER_NODE_MAX + local rank]; soft */
     struct foreign *foreigns;
     uint32_t foreign_count;
 
@@ -211,6 +213,10 @@ bool report_empty(const struct node *node);             /* nothing of any attemp
 bool report_misplaced(const struct node *node, const struct job *job);
 /* No rank of an attempt <= `attempt` of this job can run there: proven by the node's own report. */
 bool report_gone(const struct node *node, uint32_t job, uint32_t attempt);
+
+/* ---- detail.c ---- */
+void detail_message(struct core *core, const struct node *node,
+                    const struct msg_rank_detail *message);
 
 /* ---- job.c ---- */
 bool job_move_allowed(uint8_t from, uint8_t to);

@@ -80,6 +80,7 @@ struct slot {
     uint64_t started_ms;  /* monotonic: since when all of them run */
     bool checked;         /* incoming node's quick check passed for this attempt */
     uint64_t progress_ms; /* monotonic time of the last step or phase change */
+    uint16_t misplaced;   /* bits of local ranks whose program computed other coordinates */
 };
 
 struct job {
@@ -108,6 +109,12 @@ struct job {
     char wait_text[TEXT_SIZE]; /* what it waits for, and what would unblock it */
     char would[TEXT_SIZE]; /* what automation would do for it now, were it not held; "" = none */
     bool would_still;      /* the look that runs came to the same */
+};
+
+/* What a rank's program says beside its progress: soft, whole, as last told. */
+struct rank_detail {
+    uint64_t told_ms; /* monotonic, in the core's time; 0 = nothing was told */
+    struct msg_rank_detail d;
 };
 
 struct checkpoint {
@@ -153,6 +160,14 @@ const struct job *core_job(const struct core *core, uint32_t id);
 uint32_t core_job_find(const struct core *core, const char *name); /* the newest of that name */
 bool core_job_over(const struct job *job);
 const struct slot *core_slot(const struct core *core, const struct job *job, uint32_t slot);
+/* What the rank's program tells of itself in the present attempt; NULL: nothing. */
+const struct rank_detail *core_rank_detail(const struct core *core, const struct job *job,
+                                           uint32_t rank);
+/* Condition layout-mismatch: ranks whose program computed other coordinates than the layout gives
+ * them, and the first of them. Who is to be blamed by stage or replica must not be asked then. */
+uint32_t core_job_misplaced(const struct core *core, const struct job *job, uint32_t *ret_rank);
+/* As the layout has them. rank < world of the job. */
+struct rank_coordinates core_rank_coordinates(const struct job *job, uint32_t rank);
 uint8_t core_job_time_kind(const struct core *core, const struct job *job); /* now running kind */
 uint64_t core_service_ms(const struct core *core); /* now, as of the last event */
 

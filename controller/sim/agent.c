@@ -165,6 +165,8 @@ static void act(struct sim *sim, uint32_t index, const struct agent_action *acti
     case AGENT_ACTION_MAIL_REQUEST:
         train_mail_request(sim, index, action);
         return;
+    case AGENT_ACTION_MAIL_ABORT:
+        return; /* ranks here hang in nothing that could be aborted */
     case AGENT_ACTION_PEER_PROBE:
         net_probe(sim, index, &action->u.probe);
         return;

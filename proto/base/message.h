@@ -30,7 +30,10 @@ enum {
     GPUS_MAX = 16,
     PORTS_MAX = 16,            /* network ports with a leaf switch each */
     ATTEMPTS_PER_NODE_MAX = 4, /* jobs (or old attempts) that one node reports at a time */
-    COMMUNICATORS_MAX = 16,
+    COMMUNICATORS_MAX = 16,    /* that one rank tells of */
+    COMMUNICATOR_NAME_SIZE = 16,
+    STEPS_MAX = 32, /* that one rank tells of: the last ones */
+    HASHES_MAX = 8,
     EXCHANGE_KEY_SIZE = 64,
     EXCHANGE_VALUE_MAX = 4096,
     PEERS_KNOWN_MAX = 8,   /* other agents that one agent is told of */
@@ -133,6 +136,73 @@ struct msg_beat {
 struct msg_rank_ends {
     uint64_t sequence;
     struct attempt_report report;
+};
+
+/* The ranks that a communicator joins: those that differ in this coordinate alone. OTHER: those
+ * that give it the same name. */
+enum communicator_axis {
+    AXIS_OTHER,
+    AXIS_WORLD,
+    AXIS_TENSOR,
+    AXIS_CONTEXT,
+    AXIS_PIPELINE,
+    AXIS_DATA
+};
+enum collective_operation {
+    OPERATION_NONE, /* nothing is enqueued */
+    OPERATION_OTHER,
+    OPERATION_ALL_REDUCE,
+    OPERATION_ALL_GATHER,
+    OPERATION_REDUCE_SCATTER,
+    OPERATION_BROADCAST,
+    OPERATION_REDUCE,
+    OPERATION_ALL_TO_ALL,
+    OPERATION_SEND,
+    OPERATION_RECEIVE,
+    OPERATION_BARRIER,
+};
+
+/* A number of the program as the bits of an IEEE 754 float: the cores count in integers, and
+ * positive ones compare as their bits do. 0 = not told; a zero that was told is -0.0. */
+typedef uint32_t real_bits;
+
+struct communicator_report { /* without a hole, as its neighbours: tests look at every byte */
+    char name[COMMUNICATOR_NAME_SIZE];
+    uint64_t enqueued; /* operations since it was made */
+    uint64_t completed;
+    int32_t peer;       /* of a send or receive: rank in the communicator; else -1 */
+    uint16_t axis;      /* enum communicator_axis */
+    uint16_t operation; /* enum collective_operation: of the oldest one that is not complete */
+};
+struct step_report {
+    uint64_t step;
+    uint32_t total_us;
+    uint32_t compute_us; /* device time where there is a GPU; 0 = not told */
+    real_bits loss;
+    real_bits gradient_norm;
+};
+struct hash_report {
+    uint64_t step;
+    uint64_t hash; /* of the rank's parameters after it; any 64 bits */
+};
+struct rank_coordinates {
+    uint32_t tensor, context, pipeline, data;
+};
+
+/* What one rank's program says beside its progress, whole each time: when something changed, at
+ * most once a second, and at least every 10 s. Steps and hashes oldest first. */
+struct msg_rank_detail {
+    uint32_t job;
+    uint32_t attempt;
+    uint32_t rank; /* global */
+    bool has_coordinates;
+    struct rank_coordinates coordinates; /* as the program computed them */
+    uint32_t step_count;
+    uint32_t hash_count;
+    uint32_t communicator_count;
+    struct step_report steps[STEPS_MAX];
+    struct hash_report hashes[HASHES_MAX];
+    struct communicator_report communicators[COMMUNICATORS_MAX];
 };
 
 enum goodbye_kind { GOODBYE_RESTART, GOODBYE_REBOOT, GOODBYE_GONE };
@@ -324,6 +394,7 @@ struct msg_desired {
     uint32_t attempt;
     /* STOP */
     uint32_t grace_ms; /* between TERM and KILL */
+    bool abort;        /* the attempt has failed: what hangs in a collective may be aborted */
     bool forget;       /* the end is recorded: the agent may drop the attempt's state once empty */
     /* RUN */
     uint32_t slot;
@@ -400,6 +471,7 @@ struct msg_snapshot_ask {
     X(9, CHECK_RESULT, check_result)                                                               \
     X(10, LOG_DATA, log_data)                                                                      \
     X(11, SNAPSHOT_DATA, snapshot_data)                                                            \
+    X(12, RANK_DETAIL, rank_detail)                                                                \
     X(32, WELCOME, welcome)                                                                        \
     X(33, ACK, ack)                                                                                \
     X(34, DESIRED, desired)                                                                        \
@@ -427,6 +499,8 @@ struct message {
     } u;
 };
 
-const char *message_kind_name(uint8_t kind); /* "hello" …; "unknown" */
+const char *message_kind_name(uint8_t kind);               /* "hello" …; "unknown" */
+const char *communicator_axis_word(uint32_t axis);         /* "tensor" …; "other" */
+const char *collective_operation_word(uint32_t operation); /* "all-reduce" …; "other" */
 
 #endif

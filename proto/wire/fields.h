@@ -21,7 +21,7 @@ enum field_type {
     FIELD_UINT,     /* uint8_t … uint64_t <-> uint32, uint64; 0 … max */
     FIELD_INT,      /* int32_t <-> sint32; min … max */
     FIELD_BOOL,     /* bool <-> bool */
-    FIELD_ENUM,     /* uint8_t or a C enum <-> enum; 0 … max, others become fallback */
+    FIELD_ENUM,     /* uint8_t, uint16_t or a C enum <-> enum; 0 … max, others become fallback */
     FIELD_TEXT,     /* char[size] <-> string, by rule */
     FIELD_TEXTS,    /* char[][size] and its count <-> repeated string, by rule */
     FIELD_BYTES,    /* uint8_t[max] and its size <-> bytes */

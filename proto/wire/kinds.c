@@ -12,6 +12,7 @@
 
 enum {
     SMALL = 4 * 1024,
+    DETAIL = 8 * 1024,           /* what one rank's program says */
     REPORT = 16 * 1024,          /* attempts with their ranks */
     VALUE = 12 * 1024,           /* one exchanged value */
     TEXT = 64 * 1024 + 4 * 1024, /* one borrowed text and what goes with it */
@@ -40,6 +41,7 @@ static const struct wire_kind kinds[] = {
     [MSG_CHECK_RESULT] = {AGENT, SMALL, &layout_check_result},
     [MSG_LOG_DATA] = {AGENT, TEXT, &layout_log_data},
     [MSG_SNAPSHOT_DATA] = {AGENT, TEXT, &layout_snapshot_data},
+    [MSG_RANK_DETAIL] = {AGENT, DETAIL, &layout_rank_detail},
     [MSG_WELCOME] = {CONTROLLER, SMALL, &layout_welcome},
     [MSG_ACK] = {CONTROLLER, SMALL, &layout_ack},
     [MSG_DESIRED] = {CONTROLLER, TEXT, &layout_desired},

@@ -98,6 +98,27 @@ static int check_exchange(const void *plain, struct err *err)
     return 0;
 }
 
+static int check_communicator_report(const void *plain, struct err *err)
+{
+    const struct communicator_report *report = plain;
+    if (report->completed > report->enqueued) {
+        return err_set(err, -EBADMSG, "more operations complete than enqueued");
+    }
+    return 0;
+}
+
+static int check_step_report(const void *plain, struct err *err)
+{
+    const struct step_report *report = plain;
+    return report->step > 0 ? 0 : err_set(err, -EBADMSG, "step 0");
+}
+
+static int check_hash_report(const void *plain, struct err *err)
+{
+    const struct hash_report *report = plain;
+    return report->step > 0 ? 0 : err_set(err, -EBADMSG, "step 0");
+}
+
 static int check_peer_ask(const void *plain, struct err *err)
 {
     const struct msg_peer_ask *ask = plain;
@@ -397,6 +418,69 @@ const struct layout layout_snapshot_data = LAYOUT(snapshot_data, NULL);
 #undef PLAIN
 #undef PROTO
 
+#define PLAIN struct communicator_report
+#define PROTO Keepstep__CommunicatorReport
+static const struct field communicator_report_fields[] = {
+    STRING(name, TEXT_LINE),
+    ENUM(axis, AXIS_DATA, AXIS_OTHER),
+    ENUM(operation, OPERATION_BARRIER, OPERATION_OTHER),
+    INT(peer, -1, RANK_MAX),
+    UINT(enqueued, COUNT_MAX),
+    UINT(completed, COUNT_MAX),
+};
+static const struct layout layout_communicator_report =
+    LAYOUT(communicator_report, check_communicator_report);
+#undef PLAIN
+#undef PROTO
+
+#define PLAIN struct step_report
+#define PROTO Keepstep__StepReport
+static const struct field step_report_fields[] = {
+    UINT(step, COUNT_MAX),  UINT(total_us, UINT32_MAX),      UINT(compute_us, UINT32_MAX),
+    UINT(loss, UINT32_MAX), UINT(gradient_norm, UINT32_MAX),
+};
+static const struct layout layout_step_report = LAYOUT(step_report, check_step_report);
+#undef PLAIN
+#undef PROTO
+
+#define PLAIN struct hash_report
+#define PROTO Keepstep__HashReport
+static const struct field hash_report_fields[] = {
+    UINT(step, COUNT_MAX),
+    UINT(hash, UINT64_MAX),
+};
+static const struct layout layout_hash_report = LAYOUT(hash_report, check_hash_report);
+#undef PLAIN
+#undef PROTO
+
+#define PLAIN struct rank_coordinates
+#define PROTO Keepstep__RankCoordinates
+static const struct field rank_coordinates_fields[] = {
+    UINT(tensor, UINT32_MAX),
+    UINT(context, UINT32_MAX),
+    UINT(pipeline, UINT32_MAX),
+    UINT(data, UINT32_MAX),
+};
+static const struct layout layout_rank_coordinates = LAYOUT(rank_coordinates, NULL);
+#undef PLAIN
+#undef PROTO
+
+#define PLAIN struct msg_rank_detail
+#define PROTO Keepstep__RankDetail
+static const struct field rank_detail_fields[] = {
+    UINT(job, UINT32_MAX),
+    UINT(attempt, UINT32_MAX),
+    UINT(rank, RANK_MAX),
+    BOOL(has_coordinates),
+    ONE(coordinates, rank_coordinates),
+    MANY(steps, step_count, step_report),
+    MANY(hashes, hash_count, hash_report),
+    MANY(communicators, communicator_count, communicator_report),
+};
+const struct layout layout_rank_detail = LAYOUT(rank_detail, NULL);
+#undef PLAIN
+#undef PROTO
+
 /* ---- controller to agent ------------------------------------------------------------------------
  */
 
@@ -455,6 +539,7 @@ static const struct field desired_fields[] = {
     BOOL(stop_request),
     UINT(spec_revision, UINT32_MAX),
     BLOB(spec, spec_size, SPEC_TEXT_MAX, BLOB_UTF8),
+    BOOL(abort),
 };
 const struct layout layout_desired = LAYOUT(desired, check_desired);
 #undef PLAIN

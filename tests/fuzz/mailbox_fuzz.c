@@ -64,6 +64,13 @@ static void status_try(int fd, const uint8_t *data, size_t size)
     CHECK(view.steps_held <= MAILBOX_STEPS);
     CHECK(view.changed_ms <= NOW_MS);
     CHECK(view.step <= MAILBOX_STEP_MAX);
+    CHECK(view.hashes_held <= MAILBOX_HASHES);
+    CHECK(view.communicator_count <= MAILBOX_COMMUNICATORS);
+    for (uint32_t i = 0; i < view.communicator_count; i++) {
+        const struct mailbox_communicator *one = &view.communicators[i];
+        CHECK(mailbox_communicator_name_is_good(one->name));
+        CHECK(one->completed <= one->enqueued && one->operation < MAILBOX_OPERATION_COUNT);
+    }
 }
 
 static void request_try(int fd, const uint8_t *data, size_t size)

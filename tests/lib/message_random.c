@@ -418,6 +418,7 @@ static void fill_desired(struct filler *filler, struct msg_desired *desired)
     name_of(filler, desired->job_name, sizeof desired->job_name);
     desired->attempt = any32(filler);
     desired->grace_ms = (uint32_t)number(filler, 24 * 3600 * 1000);
+    desired->abort = flag(filler);
     desired->forget = flag(filler);
     fill_layout(filler, desired);
     address_of(filler, desired->master_address, sizeof desired->master_address);
@@ -489,6 +490,40 @@ static void fill_snapshot_ask(struct filler *filler, struct msg_snapshot_ask *as
     ask->job = any32(filler);
     ask->attempt = any32(filler);
     ask->round = any32(filler);
+}
+
+static void fill_communicator(struct filler *filler, struct communicator_report *report)
+{
+    line_of(filler, report->name, sizeof report->name);
+    report->axis = (uint16_t)number(filler, AXIS_DATA);
+    report->operation = (uint16_t)number(filler, OPERATION_BARRIER);
+    report->peer = maybe_index(filler, WORLD_MAX);
+    report->enqueued = count63(filler);
+    report->completed = number(filler, report->enqueued);
+}
+
+static void fill_rank_detail(struct filler *filler, struct msg_rank_detail *detail)
+{
+    detail->job = any32(filler);
+    detail->attempt = any32(filler);
+    detail->rank = (uint32_t)number(filler, WORLD_MAX - 1);
+    detail->has_coordinates = flag(filler);
+    detail->coordinates =
+        (struct rank_coordinates){any32(filler), any32(filler), any32(filler), any32(filler)};
+    detail->step_count = (uint32_t)number(filler, STEPS_MAX);
+    for (uint32_t i = 0; i < detail->step_count; i++) {
+        detail->steps[i] = (struct step_report){number_from(filler, 1, INT64_MAX), any32(filler),
+                                                any32(filler), any32(filler), any32(filler)};
+    }
+    detail->hash_count = (uint32_t)number(filler, HASHES_MAX);
+    for (uint32_t i = 0; i < detail->hash_count; i++) {
+        detail->hashes[i] =
+            (struct hash_report){number_from(filler, 1, INT64_MAX), number(filler, UINT64_MAX)};
+    }
+    detail->communicator_count = (uint32_t)number(filler, COMMUNICATORS_MAX);
+    for (uint32_t i = 0; i < detail->communicator_count; i++) {
+        fill_communicator(filler, &detail->communicators[i]);
+    }
 }
 
 static void fill_peer_question(struct filler *filler, struct msg_peer_question *question)

@@ -797,6 +797,72 @@ static void test_save_request(void **state)
     assert_null(rig_action(rig, AGENT_ACTION_MAIL_REQUEST, 0));
 }
 
+/* What a program says of itself is passed on with the names of its rank, in a session, and never of
+ * ranks that are not here. */
+static void test_detail(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct agent_detail detail = {.local_rank = 1};
+    detail.detail.rank = 77; /* the driver knows nothing of it */
+    detail.detail.step_count = 1;
+    detail.detail.steps[0].step = 5;
+    struct agent_event event = {.kind = AGENT_EVENT_DETAIL, .job = 1, .detail = &detail};
+    rig_step(rig, &event);
+    const struct message *sent = rig_sent(rig, MSG_RANK_DETAIL);
+    assert_non_null(sent);
+    struct attempt_report report;
+    (void)rig_state(rig, 1, 0, &report);
+    assert_int_equal(sent->u.rank_detail.job, 1);
+    assert_int_equal(sent->u.rank_detail.rank, report.first_rank + 1);
+    assert_int_equal(sent->u.rank_detail.steps[0].step, 5);
+    detail.local_rank = report.rank_count;
+    rig_step(rig, &event);
+    assert_null(rig_sent(rig, MSG_RANK_DETAIL));
+    detail.local_rank = 0;
+    event.attempt = 1;
+    rig_step(rig, &event);
+    assert_null(rig_sent(rig, MSG_RANK_DETAIL));
+    event.attempt = 0;
+    rig_simple(rig, AGENT_EVENT_LINK_DOWN);
+    rig_step(rig, &event);
+    assert_null(rig_sent(rig, MSG_RANK_DETAIL));
+}
+
+/* A stop after a failure lets what hangs be aborted, once and before the ranks are told to end; a
+ * stop that was planned does not. */
+static void test_abort(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    rig_running(rig, 2, 0);
+    rig_stop(rig, 2, 0);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ABORT), 0);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_TERM), 1);
+    struct msg_desired stop = rig_stop_order(rig, 1, 0);
+    stop.abort = true;
+    rig_order(rig, &stop);
+    const struct agent_action *action = rig_action(rig, AGENT_ACTION_MAIL_ABORT, 0);
+    assert_non_null(action);
+    assert_int_equal(action->job, 1);
+    assert_int_equal(action->attempt, 0);
+    assert_true(action < rig_action(rig, AGENT_ACTION_TERM, 0));
+    stop.sequence++;
+    rig_order(rig, &stop);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ABORT), 0);
+    /* A new agent hears it again, in case the old one died before it was done. */
+    rig_restart(rig);
+    struct agent_shim_view view = rig_view();
+    view.attached = true;
+    rig_shim(rig, 1, 0, &view);
+    rig_connect(rig);
+    stop.sequence++;
+    rig_order(rig, &stop);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ABORT), 1);
+}
+
 /* ---- peers and the fence ------------------------------------------------------------------------ */
 
 static struct msg_peers peers_from(uint32_t first, uint32_t count)
@@ -1139,6 +1205,8 @@ int main(void)
         T(test_checkpoints),
         T(test_mail_past_its_limit),
         T(test_save_request),
+        T(test_detail),
+        T(test_abort),
         T(test_peer_question),
         T(test_peer_ask_is_answered),
         T(test_peers_are_kept),

@@ -13,12 +13,29 @@ static void kinds_keep_their_numbers(void **state)
         uint8_t kind;
         const char *name;
     } kinds[] = {
-        {1, "hello"},          {2, "beat"},        {3, "goodbye"},        {4, "rank_ends"},
-        {5, "fact"},           {6, "peer_said"},   {7, "checkpoint"},     {8, "exchange"},
-        {9, "check_result"},   {10, "log_data"},   {11, "snapshot_data"}, {32, "welcome"},
-        {33, "ack"},           {34, "desired"},    {35, "check"},         {36, "checkpoint_answer"},
-        {37, "peer_ask"},      {38, "log_read"},   {39, "snapshot_ask"},  {40, "peers"},
-        {64, "peer_question"}, {65, "peer_reply"},
+        {1, "hello"},
+        {2, "beat"},
+        {3, "goodbye"},
+        {4, "rank_ends"},
+        {5, "fact"},
+        {6, "peer_said"},
+        {7, "checkpoint"},
+        {8, "exchange"},
+        {9, "check_result"},
+        {10, "log_data"},
+        {11, "snapshot_data"},
+        {12, "rank_detail"},
+        {32, "welcome"},
+        {33, "ack"},
+        {34, "desired"},
+        {35, "check"},
+        {36, "checkpoint_answer"},
+        {37, "peer_ask"},
+        {38, "log_read"},
+        {39, "snapshot_ask"},
+        {40, "peers"},
+        {64, "peer_question"},
+        {65, "peer_reply"},
     };
     unsigned named = 0;
     for (size_t index = 0; index < ARRAY_SIZE(kinds); index++) {

@@ -133,6 +133,7 @@ static void test_communicators(void **state)
     assert_int_equal(keepstep_communicator("", KEEPSTEP_AXIS_DATA), -EINVAL);
     assert_int_equal(keepstep_communicator("sixteen letters!", KEEPSTEP_AXIS_DATA), -EINVAL);
     assert_int_equal(keepstep_communicator("a\n", KEEPSTEP_AXIS_DATA), -EINVAL);
+    assert_int_equal(keepstep_communicator("a\"b", KEEPSTEP_AXIS_DATA), -EINVAL);
     assert_int_equal(keepstep_communicator(NULL, KEEPSTEP_AXIS_DATA), -EINVAL);
     assert_int_equal(keepstep_communicator("dp", KEEPSTEP_AXIS_DATA + 1), -EINVAL);
     assert_int_equal(keepstep_collective(0, 0, 0, KEEPSTEP_OPERATION_NONE, -1), -EINVAL);

@@ -341,6 +341,39 @@ static void test_desired_run(void **state)
     buf_done(&out);
 }
 
+/* A rank's detail says nothing that a reader would have to doubt. */
+static void test_rank_detail(void **state)
+{
+    (void)state;
+    struct message good;
+    struct buf out;
+    buf_init(&out, FRAME_SIZE_MAX);
+    message_largest(MSG_RANK_DETAIL, NULL, 0, &good);
+    assert_int_equal(wire_encode(&good, &out, NULL), 0);
+#define BROKEN(change, words)                                                                      \
+    {                                                                                              \
+        struct message message = good;                                                             \
+        struct msg_rank_detail *detail = &message.u.rank_detail;                                   \
+        struct err err = {0};                                                                      \
+        change;                                                                                    \
+        assert_int_equal(wire_encode(&message, &out, &err), -EINVAL);                              \
+        if (strstr(err.text, words) == NULL) {                                                     \
+            fail_msg("'%s' does not say '%s'", err.text, words);                                   \
+        }                                                                                          \
+    }
+    BROKEN(detail->rank = UINT32_MAX, "rank: ");
+    BROKEN(detail->step_count = STEPS_MAX + 1, "steps: 33 of at most 32");
+    BROKEN(detail->hash_count = HASHES_MAX + 1, "hashes: 9 of at most 8");
+    BROKEN(detail->communicator_count = COMMUNICATORS_MAX + 1, "communicators: 17 of at most 16");
+    BROKEN(detail->steps[3].step = 0, "steps[3]: step 0");
+    BROKEN(detail->hashes[7].step = 0, "hashes[7]: step 0");
+    BROKEN(detail->communicators[0].name[0] = '\0', "communicators[0]: name");
+    BROKEN(detail->communicators[0].peer = -2, "communicators[0]: peer");
+    BROKEN(detail->communicators[2].enqueued--, "communicators[2]: more operations complete");
+#undef BROKEN
+    buf_done(&out);
+}
+
 static void expect_unsendable(const struct message *message, const char *words)
 {
     struct buf out;
@@ -498,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_other_texts),
         cmocka_unit_test(test_enums),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_rank_detail),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_not_protobuf),
         cmocka_unit_test(test_desired_run),
