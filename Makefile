@@ -215,7 +215,7 @@ $(BUILD)/libkeepstep.so: $(BUILD)/libkeepstep.so.0
 FLAGS_TEXT := $(filter-out -Werror,$(CC) $(BASE_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)) \
     cuda=$(if $(HAS_CUDA),$(CUDA_ROOT):$(NCCL_ROOT))
 STAMP := $(BUILD)/flags
-ifeq ($(filter clean cuda help deps lint demo test,$(MAKECMDGOALS)),)
+ifeq ($(filter clean cuda help deps lint demo test install-files,$(MAKECMDGOALS)),)
 $(shell mkdir -p $(BUILD)/lib; echo '$(FLAGS_TEXT)' | cmp -s - $(STAMP) || \
     echo '$(FLAGS_TEXT)' >$(STAMP))
 endif
@@ -347,7 +347,8 @@ $(TEST_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o
 TEST_PROGRAM_LIBS_rank_stub := -L$(BUILD) -lkeepstep -Wl,-rpath,'$$ORIGIN/../..'
 $(BUILD)/tests/bin/rank_stub: $(BUILD)/libkeepstep.so
 TEST_PROGRAM_LIBS_rank_bench := $(BUILD)/lib/rank.a
-$(BUILD)/tests/bench/rank_bench: $(BUILD)/lib/rank.a
+TEST_PROGRAM_LIBS_mailbox_tool := $(BUILD)/lib/rank.a
+$(BUILD)/tests/bench/rank_bench $(BUILD)/tests/bin/mailbox_tool: $(BUILD)/lib/rank.a
 
 # What tests/gpu/check.sh runs on a machine with a GPU; no library but CUDA's and xxhash.
 GPU_PROGRAMS := $(if $(HAS_CUDA),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/gpu/*.c)))
@@ -436,15 +437,29 @@ bindir ?= $(prefix)/bin
 libdir ?= $(prefix)/lib
 includedir ?= $(prefix)/include
 libexecdir ?= $(prefix)/libexec
+pkgconfigdir ?= $(libdir)/pkgconfig
+# Put it on PYTHONPATH, or set it to a folder where python3 looks by itself.
+pythondir ?= $(prefix)/share/keepstep/python
 INSTALL ?= install
-RANK_HEADER := $(wildcard agent/rank/keepstep.h)
-RANK_PYTHON := $(wildcard agent/rank/keepstep.py)
+VERSION = $(shell sed -n 's/^#define KEEPSTEP_VERSION "\(.*\)".*/\1/p' proto/base/version.h)
 install: all
-	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(includedir)
+	$(Q)$(MAKE) --no-print-directory install-files
+
+# What has been built, as it is.
+.PHONY: install-files
+install-files:
+	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(includedir) \
+	    $(DESTDIR)$(pkgconfigdir) $(DESTDIR)$(pythondir)
 	$(if $(PROGRAMS),$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(bindir))
-	$(if $(LIBKEEPSTEP),$(INSTALL) -m 644 $(BUILD)/libkeepstep.so.0 $(DESTDIR)$(libdir))
-	$(if $(LIBKEEPSTEP),ln -sf libkeepstep.so.0 $(DESTDIR)$(libdir)/libkeepstep.so)
-	$(if $(RANK_HEADER),$(INSTALL) -m 644 $(RANK_HEADER) $(DESTDIR)$(includedir))
+	$(INSTALL) -m 644 $(BUILD)/libkeepstep.so.0 $(DESTDIR)$(libdir)
+	ln -sf libkeepstep.so.0 $(DESTDIR)$(libdir)/libkeepstep.so
+	$(INSTALL) -m 644 agent/rank/keepstep.h $(DESTDIR)$(includedir)
+	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' -e 's|@version@|$(VERSION)|' \
+	    -e 's|@includedir@|$(includedir)|' agent/rank/keepstep.pc.in \
+	    >$(DESTDIR)$(pkgconfigdir)/keepstep.pc
+	sed -e 's|^_LIBDIR = ""|_LIBDIR = "$(libdir)"|' agent/rank/keepstep.py \
+	    >$(DESTDIR)$(pythondir)/keepstep.py
+	chmod 644 $(DESTDIR)$(pkgconfigdir)/keepstep.pc $(DESTDIR)$(pythondir)/keepstep.py
 
 help:
 	@echo 'make            build everything into $(BUILD)/'

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The library as a program outside of this tree meets it: C and C++, exported names, cost of a step.
+# The library as a program outside of this tree meets it: installed, found by pkg-config, from C and
+# C++; its exported names and the cost of a step. CUDA: rank_cuda_test.sh.
 set -eu
 build=${KEEPSTEP_BUILD:-build}
 build=$(cd "$build" && pwd)
@@ -28,18 +29,31 @@ if grep -v '^keepstep_' <<<"$names"; then
     fail "these names are nobody's business"
 fi
 
+# Installed as a packager does it, into a folder that is not the final one.
+${MAKE:-make} --no-print-directory -s BUILD="$build" DESTDIR="$work/stage" prefix=/usr \
+    install-files >"$work/install.out" 2>&1 || fail "make install: $(cat "$work/install.out")"
+export PKG_CONFIG_PATH=$work/stage/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/stage
+grep -qx 'includedir=/usr/include' "$work/stage/usr/lib/pkgconfig/keepstep.pc" || fail "keepstep.pc"
+if grep -n '@' "$work/stage/usr/lib/pkgconfig/keepstep.pc"; then
+    fail "keepstep.pc has a hole"
+fi
+version=$(sed -n 's/^#define KEEPSTEP_VERSION "\(.*\)"/\1/p' proto/base/version.h)
+[ "$(pkg-config --modversion keepstep)" = "$version" ] || fail "keepstep.pc names another version"
+read -r -a words < <(pkg-config --cflags --libs keepstep)
+
 if ! sanitized; then
     printf '%s\n' '#include <keepstep.h>' 'int main(void)' '{' \
         '    struct keepstep_restore restore;' \
         '    int result = keepstep_init() + keepstep_step(1) + keepstep_restore_info(&restore);' \
+        '    result += keepstep_communicator("dp", KEEPSTEP_AXIS_DATA) + keepstep_on_abort(0, 0);' \
         '    keepstep_finish();' '    return result;' '}' >"$work/program.c"
     cp "$work/program.c" "$work/program.cc"
-    gcc -std=c99 -pedantic -Wall -Wextra -Werror -Iagent/rank "$work/program.c" -o "$work/c" \
-        -L"$build" -lkeepstep
-    g++ -std=c++11 -pedantic -Wall -Wextra -Werror -Iagent/rank "$work/program.cc" -o "$work/cc" \
-        -L"$build" -lkeepstep
+    (cd "$work" &&
+        gcc -std=c99 -pedantic -Wall -Wextra -Werror program.c -o c "${words[@]}" &&
+        g++ -std=c++11 -pedantic -Wall -Wextra -Werror program.cc -o cc "${words[@]}") ||
+        fail "a program outside of the tree does not compile"
     for program in c cc; do
-        LD_LIBRARY_PATH=$build "$work/$program" || fail "a program without an agent fails"
+        LD_LIBRARY_PATH=$work/stage/usr/lib "$work/$program" || fail "a program without an agent fails"
     done
     # The best of three: a busy machine must not fail it, a slow library always does.
     for try in 1 2 3; do
