@@ -402,6 +402,10 @@ fuzz: fuzz-build
 	    $(RUN) fuzz $(FUZZ_TESTS)
 e2e: all unit-build
 	$(Q)$(RUN) e2e
+# Part of e2e too, and skipped there without Debian's python3-torch.
+.PHONY: test-pytorch
+test-pytorch: deps-test all
+	$(Q)$(RUN) e2e tests/e2e/pytorch_test.py
 test: deps-test
 	$(Q)$(RUN) test
 test-all: deps-test
@@ -440,6 +444,7 @@ libexecdir ?= $(prefix)/libexec
 pkgconfigdir ?= $(libdir)/pkgconfig
 # Put it on PYTHONPATH, or set it to a folder where python3 looks by itself.
 pythondir ?= $(prefix)/share/keepstep/python
+exampledir ?= $(prefix)/share/keepstep/examples
 INSTALL ?= install
 VERSION = $(shell sed -n 's/^#define KEEPSTEP_VERSION "\(.*\)".*/\1/p' proto/base/version.h)
 install: all
@@ -449,7 +454,7 @@ install: all
 .PHONY: install-files
 install-files:
 	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(includedir) \
-	    $(DESTDIR)$(pkgconfigdir) $(DESTDIR)$(pythondir)
+	    $(DESTDIR)$(pkgconfigdir) $(DESTDIR)$(pythondir) $(DESTDIR)$(exampledir)/pytorch
 	$(if $(PROGRAMS),$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(bindir))
 	$(INSTALL) -m 644 $(BUILD)/libkeepstep.so.0 $(DESTDIR)$(libdir)
 	ln -sf libkeepstep.so.0 $(DESTDIR)$(libdir)/libkeepstep.so
@@ -460,6 +465,8 @@ install-files:
 	sed -e 's|^_LIBDIR = ""|_LIBDIR = "$(libdir)"|' agent/rank/keepstep.py \
 	    >$(DESTDIR)$(pythondir)/keepstep.py
 	chmod 644 $(DESTDIR)$(pkgconfigdir)/keepstep.pc $(DESTDIR)$(pythondir)/keepstep.py
+	$(INSTALL) -m 644 $(wildcard deploy/examples/pytorch/*.py deploy/examples/pytorch/*.yaml) \
+	    $(DESTDIR)$(exampledir)/pytorch
 
 help:
 	@echo 'make            build everything into $(BUILD)/'
@@ -467,6 +474,7 @@ help:
 	@echo 'make test       everything that must pass before a commit (under 20 minutes)'
 	@echo 'make test-all   the full matrix: gcc and clang, plain, ASan + UBSan, TSan'
 	@echo 'make unit scenario sim fuzz e2e      the parts; make unit-core: one room'
+	@echo 'make test-pytorch      the PyTorch example: a node is killed, the weights are the same'
 	@echo 'make lint       includes, purity, format, static analysis, banned words, shell'
 	@echo 'make format     clang-format over all of it'
 	@echo 'make figures    latencies, p50 and p99 of 50 repetitions'

@@ -12,6 +12,9 @@ libuv1-dev libsqlite3-dev libcurl4-gnutls-dev libprotobuf-c-dev protobuf-c-compi
 libmicrohttpd-dev libgnutls28-dev libjansson-dev libyaml-dev libxxhash-dev libcmocka-dev
 pkg-config'
 
+# Those whose tests are skipped without them: a system that has none of them is no failure.
+optional_packages='python3-torch'
+
 # libclang-rt is named after clang's own release where there is no package without a number.
 test_packages='clang clang-format clang-tidy cppcheck shellcheck universal-ctags git
 sqlite3 procps iproute2 iptables curl'
@@ -79,7 +82,13 @@ done
 if [ "$set_of" != build ] && command -v clang >/dev/null 2>&1; then
     need "$(clang_runtime)"
 fi
-if [ -z "$missing" ]; then
+optional=
+if [ "$set_of" != build ]; then
+    for package in $optional_packages; do
+        have "$package" || optional="$optional $package"
+    done
+fi
+if [ -z "$missing$optional" ]; then
     exit 0
 fi
 
@@ -87,6 +96,9 @@ if [ "$(id -u)" -eq 0 ]; then
     as_root=
 elif command -v sudo >/dev/null 2>&1; then
     as_root=sudo
+elif [ -z "$missing" ]; then
+    echo "deps: not installed:$optional; the tests that need them are skipped" >&2
+    exit 0
 else
     echo "deps: missing:$missing" >&2
     echo "deps: run 'make deps' as root, or install sudo" >&2
@@ -98,10 +110,18 @@ run_apt() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@"
 }
 
-echo "deps: installing:$missing"
-run_apt update
-if [ "$set_of" != build ] && ! command -v clang >/dev/null 2>&1; then
-    need "$(clang_runtime)"
+if [ -n "$missing" ]; then
+    echo "deps: installing:$missing"
+    run_apt update
+    if [ "$set_of" != build ] && ! command -v clang >/dev/null 2>&1; then
+        need "$(clang_runtime)"
+    fi
+    # shellcheck disable=SC2086 # a list of words
+    run_apt install -y --no-install-recommends $missing
 fi
-# shellcheck disable=SC2086 # a list of words
-run_apt install -y --no-install-recommends $missing
+if [ -n "$optional" ]; then
+    echo "deps: installing:$optional"
+    # shellcheck disable=SC2086 # a list of words
+    run_apt update && run_apt install -y --no-install-recommends $optional ||
+        echo "deps: not installed:$optional; the tests that need them are skipped" >&2
+fi
