@@ -23,7 +23,7 @@ from cluster_lib import (QUICK, ROOT, Cluster, Skipped, check, rank_log, run_tes
 PROBE = ROOT / "tests" / "e2e" / "torchrun_probe.py"
 LIST = ROOT / "deploy" / "examples" / "pytorch" / "torchrun-differences.tsv"
 PYTHON = "/usr/bin/python3"  # Debian's packages are for this one
-NOT_SET = "-"
+NOT_SET, EMPTY = "-", "(empty)"
 ARGUMENTS = ["one", "two words"]
 
 
@@ -81,7 +81,8 @@ def under_keepstep(cluster, folder, ranks, more=""):
 
 
 def read_list():
-    """{fact: (under torchrun, under Keepstep)}: patterns of the shell; - is: not set."""
+    """{fact: (under torchrun, under Keepstep)}: patterns of the shell; - is: not set, (empty): set to
+    nothing."""
     rows = {}
     for number, line in enumerate(LIST.read_text().splitlines(), 1):
         if line == "" or line.startswith("#"):
@@ -112,7 +113,7 @@ def compare(torchrun, keepstep, rows):
     wrong = []
     unseen = not_seen_here()
     for fact in sorted({*torchrun, *keepstep, *rows}):
-        pair = torchrun.get(fact, NOT_SET), keepstep.get(fact, NOT_SET)
+        pair = torchrun.get(fact, NOT_SET) or EMPTY, keepstep.get(fact, NOT_SET) or EMPTY
         shown = f"{fact}: torchrun {pair[0]!r}, keepstep {pair[1]!r}"
         if fact not in rows:
             if pair[0] != pair[1]:

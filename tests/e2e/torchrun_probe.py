@@ -2,8 +2,8 @@
 
     torchrun_probe.py OUT        writes OUT-RANK.json: {fact: value}, all texts
     torchrun_probe.py --odd COMMAND...
-                                 becomes COMMAND in an unusual state of a process, as a daemon or a
-                                 shell may hand it down: a launcher passes each thing on, or does not
+                                 becomes COMMAND in an unusual state, as a daemon or a shell
+                                 may hand it down: a launcher passes each thing on, or does not
 
 A fact that has no meaning outside its process (a pid, a descriptor's number of this program) is
 given as what it amounts to: `own`, or `the launcher's`. Only the standard library is used."""
@@ -143,7 +143,8 @@ def process():
             "signals ignored": signals_of(lines["SigIgn"]),
             "user": f"{os.getresuid()}", "group": f"{os.getresgid()}",
             "groups": " ".join(map(str, sorted(os.getgroups()))),
-            "capabilities": lines["CapEff"].strip(), "no new privileges": lines["NoNewPrivs"].strip(),
+            "capabilities": lines["CapEff"].strip(),
+            "no new privileges": lines["NoNewPrivs"].strip(),
             "oom score": score, "timer slack": slack}
 
 
