@@ -405,7 +405,7 @@ e2e: all unit-build
 # Part of e2e too, and skipped there without Debian's python3-torch.
 .PHONY: test-pytorch
 test-pytorch: deps-test all
-	$(Q)$(RUN) e2e tests/e2e/pytorch_test.py
+	$(Q)$(RUN) e2e $(wildcard tests/e2e/pytorch*_test.py tests/e2e/torchrun*_test.py)
 test: deps-test
 	$(Q)$(RUN) test
 test-all: deps-test
@@ -474,7 +474,7 @@ help:
 	@echo 'make test       everything that must pass before a commit (under 20 minutes)'
 	@echo 'make test-all   the full matrix: gcc and clang, plain, ASan + UBSan, TSan'
 	@echo 'make unit scenario sim fuzz e2e      the parts; make unit-core: one room'
-	@echo 'make test-pytorch      the PyTorch example: a node is killed, the weights are the same'
+	@echo 'make test-pytorch      the PyTorch examples: a node is killed, the weights are the same'
 	@echo 'make lint       includes, purity, format, static analysis, banned words, shell'
 	@echo 'make format     clang-format over all of it'
 	@echo 'make figures    latencies, p50 and p99 of 50 repetitions'
