@@ -23,6 +23,7 @@
 #include "agent/io/options.h"
 #include "agent/io/peers.h"
 #include "agent/io/requests.h"
+#include "agent/io/saves.h"
 #include "agent/io/shims.h"
 #include "agent/io/specs.h"
 #include "agent/probe/inventory.h"
@@ -99,6 +100,7 @@ static void close_all(struct agent *agent)
     mailboxes_close(agent->io.mailboxes);
     logs_close(agent->io.logs);
     requests_close(agent->io.requests);
+    saves_close(agent->io.saves);
     shims_close(agent->io.shims);
     driver_close(agent->io.driver);
 }
@@ -227,6 +229,7 @@ static int open_all(struct agent *agent, struct err *err)
     io->mailboxes = mailboxes_create(io);
     io->logs = logs_create(io);
     io->requests = requests_create(io);
+    io->saves = saves_create(io);
     io->shims = shims_create(io);
     watch_signals(agent);
     return 0;
@@ -237,6 +240,7 @@ static void free_all(struct agent *agent)
     struct agent_io *io = &agent->io;
     (void)shims_free(io->shims);
     (void)requests_free(io->requests);
+    (void)saves_free(io->saves);
     (void)mailboxes_free(io->mailboxes);
     (void)logs_free(io->logs);
     (void)specs_free(io->specs);

@@ -226,6 +226,7 @@ enum agent_action_kind {
     AGENT_ACTION_CHECK,      /* u.check; CHECKED follows */
     AGENT_ACTION_LOG_READ,   /* u.log: the driver sends the LOG_DATA itself */
     AGENT_ACTION_SNAPSHOT,   /* u.snapshot: the driver sends the SNAPSHOT_DATA itself */
+    AGENT_ACTION_SAVES,      /* u.saves: the driver sends the SAVE_SAID itself */
     AGENT_ACTION_EXIT,       /* everything said: flush, close, end the process with 0 */
 };
 
@@ -269,6 +270,7 @@ struct agent_action {
         struct msg_check check;
         struct msg_log_read log;
         struct msg_snapshot_ask snapshot;
+        struct msg_save_ask saves; /* its spec NULL: the driver keeps it by job */
     } u;
 };
 

@@ -213,6 +213,20 @@ static void on_snapshot_ask(struct agent_core *core, const struct msg_snapshot_a
     action->u.snapshot = *ask;
 }
 
+static void on_save_ask(struct agent_core *core, const struct msg_save_ask *ask)
+{
+    if (!agent_emit_room(core)) {
+        core->counters.too_many++;
+        return;
+    }
+    struct agent_action *action = agent_emit(core, AGENT_ACTION_SAVES);
+    action->job = ask->job;
+    action->attempt = ask->attempt;
+    action->u.saves = *ask;
+    action->u.saves.spec = NULL;
+    action->u.saves.spec_size = 0;
+}
+
 static void on_session_message(struct agent_core *core, const struct message *message)
 {
     switch (message->kind) {
@@ -242,6 +256,9 @@ static void on_session_message(struct agent_core *core, const struct message *me
         break;
     case MSG_SNAPSHOT_ASK:
         on_snapshot_ask(core, &message->u.snapshot_ask);
+        break;
+    case MSG_SAVE_ASK:
+        on_save_ask(core, &message->u.save_ask);
         break;
     default:
         core->counters.bad_message++;

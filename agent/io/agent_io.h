@@ -21,6 +21,7 @@ struct agent_mailboxes;
 struct agent_logs;
 struct agent_peers;
 struct agent_requests;
+struct agent_saves;
 struct agent_specs;
 
 struct agent_io {
@@ -34,6 +35,7 @@ struct agent_io {
     struct agent_logs *logs;
     struct agent_peers *peers;
     struct agent_requests *requests;
+    struct agent_saves *saves;
     struct agent_specs *specs;
     bool closing; /* no part begins anything new */
 };

@@ -22,7 +22,10 @@ struct child {
     int open_handles;
     bool exited;
     bool survives;
+    bool group;
     bool cut;
+    uint64_t patience_ms; /* 0: the deadline is fixed */
+    child_line *line;
     child_done *done; /* NULL: told, or given up */
     void *context;
     struct buf output;
@@ -61,6 +64,24 @@ static void close_all(struct child *child)
     }
 }
 
+/* Hands on the whole lines that have gathered. */
+static void take_lines(struct child *child)
+{
+    char *text = (char *)child->output.data;
+    size_t used = 0;
+    const char *end = NULL;
+    while (child->output.size > used &&
+           (end = memchr(text + used, '\n', child->output.size - used)) != NULL) {
+        const size_t size = (size_t)(end - text) - used;
+        text[used + size] = '\0';
+        if (child->done != NULL) {
+            child->line(child->context, text + used, size);
+        }
+        used += size + 1;
+    }
+    buf_consume(&child->output, used);
+}
+
 static void put_output(struct child *child, const char *data, size_t size)
 {
     const size_t room = child->output.size_max - child->output.size;
@@ -70,6 +91,17 @@ static void put_output(struct child *child, const char *data, size_t size)
     }
     const int r = buf_put(&child->output, data, size);
     CHECK(r == 0);
+    if (child->line != NULL) {
+        take_lines(child);
+    }
+}
+
+static void end_process(struct child *child)
+{
+    if (child->group && child->process.pid > 0) {
+        (void)kill(-child->process.pid, SIGKILL); /* gone already: good */
+    }
+    (void)uv_process_kill(&child->process, SIGKILL); /* the same */
 }
 
 static void tell(struct child *child, bool timed_out, int64_t status, int term_signal)
@@ -95,11 +127,17 @@ static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
     *buffer = uv_buf_init(child->bytes, sizeof(child->bytes));
 }
 
+static void deadline_cb(uv_timer_t *timer);
+
 static void read_cb(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct child *child = stream->data;
     if (count > 0) {
         put_output(child, buffer->base, (size_t)count);
+        if (child->patience_ms > 0 && !uv_is_closing((uv_handle_t *)&child->timer)) {
+            const int r = uv_timer_start(&child->timer, deadline_cb, child->patience_ms, 0);
+            CHECK(r == 0);
+        }
     } else if (count < 0) {
         (void)uv_read_stop(stream); /* its end, or an error: the exit says the rest */
     }
@@ -135,7 +173,7 @@ static void deadline_cb(uv_timer_t *timer)
 {
     struct child *child = timer->data;
     if (!child->survives) {
-        (void)uv_process_kill(&child->process, SIGKILL); /* gone already: exit_cb comes */
+        end_process(child); /* gone already: exit_cb comes */
     }
     uv_close((uv_handle_t *)&child->timer, closed_cb);
     tell(child, true, -1, 0);
@@ -149,6 +187,7 @@ static int spawn(uv_loop_t *loop, struct child *child, const struct child_option
     stdio[options->capture].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
     stdio[options->capture].data.stream = (uv_stream_t *)&child->pipe;
     const uv_process_options_t process_options = {
+        .flags = options->group ? UV_PROCESS_DETACHED : 0,
         .exit_cb = exit_cb,
         .file = options->argv[0],
         .args = (char **)(uintptr_t)options->argv, /* libuv does not write to them */
@@ -167,6 +206,9 @@ int child_start(uv_loop_t *loop, struct child_set *set, const struct child_optio
     child->set = set;
     child->next = set->first;
     child->survives = options->survives;
+    child->group = options->group;
+    child->patience_ms = options->patient ? options->deadline_ms : 0;
+    child->line = options->line;
     set->first = child;
     set->count++;
     buf_init(&child->output, options->output_max);
@@ -197,7 +239,7 @@ void children_close(struct child_set *set)
     for (struct child *child = set->first; child != NULL; child = child->next) {
         child->done = NULL;
         if (!child->exited && !child->survives && uv_is_active((uv_handle_t *)&child->process)) {
-            (void)uv_process_kill(&child->process, SIGKILL); /* gone already: good */
+            end_process(child);
         }
         close_all(child);
     }

@@ -32,6 +32,8 @@ struct child_result {
     bool output_cut; /* more than asked for came */
 };
 typedef void child_done(void *context, const struct child_result *result);
+/* One line of the output, as it came, without its end; NUL-terminated and borrowed for the call. */
+typedef void child_line(void *context, const char *line, size_t size);
 
 struct child_options {
     const char *const *argv; /* NULL-terminated; argv[0] is the program's path */
@@ -39,6 +41,9 @@ struct child_options {
                                 2 is ours */
     size_t output_max;
     uint64_t deadline_ms;
+    bool patient;     /* the deadline is one of silence: each output begins it anew */
+    bool group;       /* a process group of its own, killed with it */
+    child_line *line; /* lines go here and not into the result; output_max is of one line */
     bool survives;    /* not killed at the deadline or the end of the agent */
     child_done *done; /* called once, never from within child_start */
     void *context;

@@ -8,6 +8,7 @@
 #include "agent/io/mailboxes.h"
 #include "agent/io/peers.h"
 #include "agent/io/requests.h"
+#include "agent/io/saves.h"
 #include "agent/io/shims.h"
 #include "proto/base/check.h"
 #include "proto/base/log.h"
@@ -132,6 +133,9 @@ static void act(struct agent_driver *driver, const struct agent_action *action)
         break;
     case AGENT_ACTION_SNAPSHOT:
         requests_snapshot(io->requests, &action->u.snapshot);
+        break;
+    case AGENT_ACTION_SAVES:
+        saves_ask(io->saves, &action->u.saves);
         break;
     case AGENT_ACTION_EXIT:
         io->closing = true;

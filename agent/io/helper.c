@@ -11,10 +11,17 @@
 #include <unistd.h>
 
 #include "agent/io/output.h"
+#include "agent/io/save_order.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
-enum { GROUPS_TEXT_SIZE = 4096, GROUPS_MAX = 256, HELPER_ARGUMENTS = 9, COPY_SIZE = 65536 };
+enum {
+    GROUPS_TEXT_SIZE = 4096,
+    GROUPS_MAX = 256,
+    HELPER_ARGUMENTS = 11,
+    COPY_SIZE = 65536,
+    LINE_MAX_SIZE = 65536,
+};
 
 /* ---- the agent's end ----------------------------------------------------------------------------- */
 
@@ -43,12 +50,26 @@ int helper_start(uv_loop_t *loop, struct child_set *set, const struct helper_tas
                           task->groups[i]);
         used = strlen(groups);
     }
-    const char *const argv[] = {program, HELPER_WORD, task->verb, uid,     gid,
-                                groups,  task->path,  number,     number2, NULL};
+    const char *const argv[] = {program,
+                                HELPER_WORD,
+                                task->verb,
+                                uid,
+                                gid,
+                                groups,
+                                task->path,
+                                number,
+                                number2,
+                                task->text != NULL ? task->text : "",
+                                task->text2 != NULL ? task->text2 : "",
+                                NULL};
     const struct child_options options = {.argv = argv,
                                           .capture = 1,
-                                          .output_max = CHILD_OUTPUT_MAX,
+                                          .output_max =
+                                              task->line != NULL ? LINE_MAX_SIZE : CHILD_OUTPUT_MAX,
                                           .deadline_ms = deadline_ms,
+                                          .patient = task->quiet,
+                                          .group = task->line != NULL,
+                                          .line = task->line,
                                           .done = done,
                                           .context = context};
     return child_start(loop, set, &options);
@@ -185,35 +206,72 @@ static int trim_file(const char *path, uint64_t max)
     return fflush(stdout) == 0 ? 0 : EIO;
 }
 
-/* One byte of the first plain file: that the storage is there, not that the checkpoint is whole. */
-static int read_one_byte(const char *path)
+/* True: one byte of it was read; else *code may say why not. */
+static bool read_byte(int folder_fd, const char *name, int *code)
 {
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return complain(path, errno);
+    struct stat status;
+    char byte;
+    bool done = false;
+    const int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
+        *code = errno;
+        return false;
     }
-    int result = 1;
-    int code = ENODATA;
-    struct dirent *entry = readdir(folder);
-    for (; entry != NULL && result != 0; entry = readdir(folder)) {
-        const int fd =
-            openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        struct stat status;
-        char byte;
-        if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
-            const ssize_t got = read(fd, &byte, 1);
-            result = got == 1 ? 0 : 1;
-            code = got < 0 ? errno : code;
-        }
-        if (fd >= 0) {
-            (void)close(fd); /* opened for reading */
-        }
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+        const ssize_t got = read(fd, &byte, 1);
+        done = got == 1;
+        *code = got < 0 ? errno : *code;
     }
-    (void)closedir(folder); /* opened for reading */
-    return result == 0 ? 0 : complain(path, code);
+    (void)close(fd); /* opened for reading */
+    return done;
 }
 
-static int check_storage(const char *path, uint64_t step, uint64_t attempt)
+/* Calls try on each entry until one of them succeeds. */
+static bool try_entries(int folder_fd, bool (*try)(int, const char *, int *), int *code)
+{
+    const int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    bool done = false;
+    if (folder == NULL) {
+        *code = errno;
+        if (fd >= 0) {
+            (void)close(fd); /* nothing was read */
+        }
+        return false;
+    }
+    const struct dirent *entry = readdir(folder);
+    for (; entry != NULL && !done; entry = readdir(folder)) {
+        const bool self = text_equal(entry->d_name, ".") || text_equal(entry->d_name, "..");
+        done = !self && try(fd, entry->d_name, code);
+    }
+    (void)closedir(folder); /* opened for reading */
+    return done;
+}
+
+static bool read_within(int folder_fd, const char *name, int *code)
+{
+    const int fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    const bool done = fd >= 0 && try_entries(fd, read_byte, code);
+    if (fd >= 0) {
+        (void)close(fd); /* opened for reading */
+    }
+    return done;
+}
+
+/* One byte of it, or of a folder within: that the storage is there, not that it is whole. */
+static int read_one_byte(const char *path)
+{
+    int code = ENODATA;
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return complain(path, errno);
+    }
+    const bool done = try_entries(fd, read_byte, &code) || try_entries(fd, read_within, &code);
+    (void)close(fd); /* opened for reading */
+    return done ? 0 : complain(path, code);
+}
+
+static int check_storage(const char *path, uint64_t step, uint64_t attempt, const char *directory)
 {
     DIR *folder = opendir(path);
     if (folder == NULL) {
@@ -229,6 +287,9 @@ static int check_storage(const char *path, uint64_t step, uint64_t attempt)
     if (step == 0) {
         return 0;
     }
+    if (directory[0] != '\0') {
+        return read_one_byte(directory);
+    }
     char checkpoint[4096];
     if (!text_format(checkpoint, sizeof(checkpoint), "%s/step-%llu.a-%llu", path,
                      (unsigned long long)step, (unsigned long long)attempt)) {
@@ -237,7 +298,18 @@ static int check_storage(const char *path, uint64_t step, uint64_t attempt)
     return read_one_byte(checkpoint);
 }
 
-/* helper VERB UID GID GROUPS PATH NUMBER NUMBER2 */
+/* The site's program sees nothing of the agent's environment, and cannot outlive its deadline. */
+static int run_program(const char *program, const char *directory, const char *job)
+{
+    char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    char *environment[] = {path, NULL};
+    char *arguments[] = {(char *)(uintptr_t)program, (char *)(uintptr_t)directory,
+                         (char *)(uintptr_t)job, NULL}; /* execve does not write to them */
+    (void)execve(program, arguments, environment);      /* returns only when it failed */
+    return complain(program, errno);
+}
+
+/* helper VERB UID GID GROUPS PATH NUMBER NUMBER2 TEXT TEXT2 */
 int helper_main(int argc, char **argv)
 {
     uint64_t number = 0;
@@ -260,7 +332,19 @@ int helper_main(int argc, char **argv)
         return trim_file(argv[6], number);
     }
     if (text_equal(argv[2], "check")) {
-        return check_storage(argv[6], number, number2);
+        return check_storage(argv[6], number, number2, argv[9]);
+    }
+    if (text_equal(argv[2], "run")) {
+        return run_program(argv[9], argv[6], argv[10]);
+    }
+    const struct save_order order = {.verb = argv[2],
+                                     .path = argv[6],
+                                     .number = number,
+                                     .number2 = (uint32_t)number2,
+                                     .text = argv[9],
+                                     .text2 = argv[10]};
+    if (save_order_known(&order)) {
+        return save_order_run(&order);
     }
     return complain(argv[2], EINVAL);
 }

@@ -8,10 +8,21 @@
  *   trim PATH MAX        drops the middle of an output of more than MAX bytes; prints the bytes
  *                        that are there and those that are not, "kept K D", or "cut K D" where it
  *                        could not be done with a hole
- *   check DIR STEP ATT   DIR can be listed; with STEP > 0 one byte of DIR/step-STEP.a-ATT is read */
+ *   check DIR STEP ATT FOLDER
+ *                        DIR can be listed; with STEP > 0 one byte of FOLDER is read, of
+ *                        DIR/step-STEP.a-ATT when it is ""
+ *   list DIR PARTS 0 FORMAT JOB
+ *   list DIR 0 0 marker FILE
+ *                        which checkpoints are there (save_list.h), a line of JSON each (save_order.h)
+ *   verify FOLDER STEP ATT HASH JOB
+ *   remove FOLDER STEP ATT HASH JOB
+ *                        one of them (save_check.h); lines of progress and of the outcome
+ *   run DIR 0 0 PROGRAM JOB
+ *                        becomes the site's PROGRAM with DIR and JOB as its arguments */
 #ifndef KEEPSTEP_AGENT_HELPER_H
 #define KEEPSTEP_AGENT_HELPER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/io/child.h"
@@ -22,8 +33,12 @@
 struct helper_task {
     const char *verb;
     const char *path;
-    uint64_t number;  /* MAX or STEP */
-    uint32_t number2; /* ATT */
+    uint64_t number;   /* MAX, STEP, PARTS */
+    uint32_t number2;  /* ATT */
+    const char *text;  /* FOLDER, FORMAT, HASH, PROGRAM; NULL = "" */
+    const char *text2; /* JOB, FILE; NULL = "" */
+    bool quiet;        /* its output goes to `line` alone, and the deadline is one of silence */
+    child_line *line;  /* called for each line of its output; may be NULL */
     uint32_t uid;
     uint32_t gid;
     uint32_t group_count;

@@ -78,6 +78,30 @@ const char *launch_spec_checkpoint_dir(const struct launch_spec *spec)
     return get_text(spec, "checkpoint", "dir");
 }
 
+const char *launch_spec_checkpoint_format(const struct launch_spec *spec)
+{
+    const char *format = get_text(spec, "checkpoint", "format");
+    return format[0] != '\0' ? format : "keepstep";
+}
+
+const char *launch_spec_checkpoint_marker(const struct launch_spec *spec)
+{
+    return get_text(spec, "checkpoint", "marker");
+}
+
+const char *launch_spec_checkpoint_reader(const struct launch_spec *spec)
+{
+    return get_text(spec, "checkpoint", "reader");
+}
+
+uint64_t launch_spec_model_parts(const struct launch_spec *spec)
+{
+    const json_int_t tensor = json_integer_value(get(spec, "layout", "tensor"));
+    const json_int_t pipeline = json_integer_value(get(spec, "layout", "pipeline"));
+    const bool known = tensor > 0 && pipeline > 0 && tensor <= UINT16_MAX && pipeline <= UINT16_MAX;
+    return known ? (uint64_t)tensor * (uint64_t)pipeline : 0;
+}
+
 /* ---- the user ----------------------------------------------------------------------------------- */
 
 static int find_user(const char *name, struct passwd *entry, char buffer[NSS_SIZE], struct err *err)
@@ -331,6 +355,7 @@ static void put_keepstep(struct env *env, const struct launch_spec *spec,
                          const struct launch_input *input)
 {
     const struct msg_desired *desired = input->desired;
+    char restore[2 * PATH_SIZE];
     env_put(env, "KEEPSTEP_CLUSTER", input->cluster_id);
     env_put(env, "KEEPSTEP_JOB", desired->job_name);
     env_number(env, "KEEPSTEP_JOB_ID", desired->job);
@@ -338,6 +363,8 @@ static void put_keepstep(struct env *env, const struct launch_spec *spec,
     env_put(env, "KEEPSTEP_NODE", input->node);
     env_number(env, "KEEPSTEP_RESTORE_STEP", desired->restore_step);
     env_number(env, "KEEPSTEP_RESTORE_ATTEMPT", desired->restore_attempt);
+    launch_restore_directory(launch_spec_checkpoint_dir(spec), desired, restore, sizeof(restore));
+    env_put(env, "KEEPSTEP_RESTORE_DIR", restore);
     env_put(env, "KEEPSTEP_CHECKPOINT_DIR", launch_spec_checkpoint_dir(spec));
     const json_t *log_max = get(spec, "run", "log_max");
     if (json_is_integer(log_max) && json_integer_value(log_max) > 0) {
@@ -408,13 +435,15 @@ int launch_coordinates(const char *order, uint32_t rank, const struct mailbox_co
     return 0;
 }
 
-void launch_restore_directory(const char *checkpoint_dir, uint64_t step, uint32_t attempt,
+void launch_restore_directory(const char *checkpoint_dir, const struct msg_desired *desired,
                               char *target, size_t size)
 {
     target[0] = '\0';
-    if (checkpoint_dir[0] != '\0' && step > 0) {
+    if (desired->restore_step > 0 && desired->restore_directory[0] != '\0') {
+        (void)text_copy(target, size, desired->restore_directory);
+    } else if (checkpoint_dir[0] != '\0' && desired->restore_step > 0) {
         (void)text_format(target, size, "%s/step-%llu.a-%u", checkpoint_dir,
-                          (unsigned long long)step, attempt);
+                          (unsigned long long)desired->restore_step, desired->restore_attempt);
     }
 }
 
@@ -422,6 +451,7 @@ struct placeholders {
     const char *job;
     const char *node;
     const char *checkpoint_dir;
+    const char *checkpoint_path;
     uint32_t attempt;
     uint32_t rank;
     uint32_t local_rank;
@@ -433,11 +463,16 @@ struct placeholders {
 static const char *placeholder(const struct placeholders *values, const char *text, char number[24],
                                size_t *ret_length)
 {
-    static const char *const words[] = {
-        "{job}",        "{attempt}",        "{node}",           "{rank}",
-        "{local_rank}", "{checkpoint.dir}", "{checkpoint.step}"};
+    static const char *const words[] = {"{job}",
+                                        "{attempt}",
+                                        "{node}",
+                                        "{rank}",
+                                        "{local_rank}",
+                                        "{checkpoint.dir}",
+                                        "{checkpoint.step}",
+                                        "{checkpoint.path}"};
     const uint64_t numbers[] = {0, values->attempt, 0, values->rank, values->local_rank,
-                                0, values->step};
+                                0, values->step,    0};
     *ret_length = 0;
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         if (strncmp(text, words[i], strlen(words[i])) != 0) {
@@ -452,6 +487,9 @@ static const char *placeholder(const struct placeholders *values, const char *te
         }
         if (i == 5) {
             return values->checkpoint_dir;
+        }
+        if (i == 7) {
+            return values->checkpoint_path;
         }
         (void)text_format(number, 24, "%llu", (unsigned long long)numbers[i]);
         return number;
@@ -568,8 +606,8 @@ static int build_order(struct launch_plan *plan, const struct launch_spec *spec,
         return err_set(err, -ENAMETOOLONG, "checkpoint.dir is longer than %d bytes",
                        MAILBOX_PATH_SIZE - 1);
     }
-    launch_restore_directory(directory, desired->restore_step, desired->restore_attempt,
-                             order->restore_directory, sizeof(order->restore_directory));
+    launch_restore_directory(directory, desired, order->restore_directory,
+                             sizeof(order->restore_directory));
     if (launch_coordinates(desired->order, order->rank, &order->sizes, &order->coordinates) != 0) {
         return err_set(err, -EINVAL, "rank %u has no place in the layout '%s'", order->rank,
                        desired->order);
@@ -587,6 +625,8 @@ static int build_rank(struct launch_plan *plan, const struct launch_spec *spec,
     const struct placeholders values = {.job = desired->job_name,
                                         .node = input->node,
                                         .checkpoint_dir = launch_spec_checkpoint_dir(spec),
+                                        .checkpoint_path =
+                                            plan->orders[local_rank].restore_directory,
                                         .attempt = desired->attempt,
                                         .rank = rank->rank,
                                         .local_rank = local_rank,

@@ -23,6 +23,11 @@ struct launch_spec *launch_spec_free(struct launch_spec *spec);
 /* Borrowed from the spec; "" when the job file has none. */
 const char *launch_spec_env_file(const struct launch_spec *spec);
 const char *launch_spec_checkpoint_dir(const struct launch_spec *spec);
+const char *launch_spec_checkpoint_format(const struct launch_spec *spec);
+const char *launch_spec_checkpoint_marker(const struct launch_spec *spec);
+const char *launch_spec_checkpoint_reader(const struct launch_spec *spec);
+/* tensor x pipeline: in how many pieces the model lies; 0 when the file does not say. */
+uint64_t launch_spec_model_parts(const struct launch_spec *spec);
 
 /* Whom the ranks run as. */
 struct launch_user {
@@ -75,8 +80,8 @@ MUST_CHECK int launch_coordinates(const char *order, uint32_t rank,
                                   const struct mailbox_coordinates *sizes,
                                   struct mailbox_coordinates *ret_coordinates);
 
-/* DIR/step-S.a-A */
-void launch_restore_directory(const char *checkpoint_dir, uint64_t step, uint32_t attempt,
+/* The folder to restore from: the order's, else DIR/step-S.a-A; "" = from the beginning. */
+void launch_restore_directory(const char *checkpoint_dir, const struct msg_desired *desired,
                               char *target, size_t size);
 
 #endif

@@ -210,6 +210,9 @@ static void keep_spec(struct agent_link_io *link, const struct message *message)
     } else if (message->kind == MSG_CHECK && message->u.check.spec_size > 0) {
         specs_put(link->io->specs, message->u.check.job, 0, message->u.check.spec,
                   message->u.check.spec_size);
+    } else if (message->kind == MSG_SAVE_ASK && message->u.save_ask.spec_size > 0) {
+        specs_put(link->io->specs, message->u.save_ask.job, 0, message->u.save_ask.spec,
+                  message->u.save_ask.spec_size);
     }
 }
 

@@ -40,6 +40,9 @@ static const struct config_key option_keys[] = {
      .type = CONFIG_DURATION,
      .doc = "cut off so long, standing ranks end; 0 = never"},
     {.path = "peer", .type = CONFIG_TEXT, .doc = "NAME=ADDRESS:PORT by comma, more peers to ask"},
+    {.path = "checkpoint_readers",
+     .type = CONFIG_TEXT,
+     .doc = "NAME=/PROGRAM by comma: what checkpoint.reader of a job file may name"},
     {.path = "log_level", .type = CONFIG_ENUM, .words = "debug|info", .doc = "what is logged"},
     {.path = "crash_at", .type = CONFIG_TEXT, .doc = "tests: before:N or after:N"},
 };
@@ -183,6 +186,46 @@ static int take_peers(struct agent_options *options, const char *text, struct er
     return 0;
 }
 
+static int take_readers(struct agent_options *options, const char *text, struct err *err)
+{
+    uint32_t count = 0;
+    memset(options->readers, 0, sizeof(options->readers));
+    while (*text != '\0') {
+        const size_t length = strcspn(text, ",");
+        char *one = options->readers[count < READERS_MAX ? count : 0];
+        const bool fits = count < READERS_MAX && length < sizeof(options->readers[0]);
+        if (fits) {
+            (void)text_copy(one, length + 1, text);
+        }
+        char *equals = fits ? strchr(one, '=') : NULL;
+        if (equals == NULL || equals[1] != '/') {
+            return err_set(err, -EINVAL,
+                           "checkpoint_readers: '%.64s' is not NAME=/PROGRAM, or there are over %d",
+                           text, READERS_MAX);
+        }
+        *equals = '\0';
+        const bool named = text_is_name(one, NAME_SIZE);
+        *equals = '=';
+        if (!named) {
+            return err_set(err, -EINVAL, "checkpoint_readers: '%.64s' begins with no name", one);
+        }
+        count++;
+        text += length + (text[length] == ',');
+    }
+    return 0;
+}
+
+const char *agent_options_reader(const struct agent_options *options, const char *name)
+{
+    const size_t size = strlen(name);
+    for (uint32_t i = 0; size > 0 && i < READERS_MAX; i++) {
+        if (strncmp(options->readers[i], name, size) == 0 && options->readers[i][size] == '=') {
+            return options->readers[i] + size + 1;
+        }
+    }
+    return NULL;
+}
+
 static void take_leaves(struct agent_options *options, const char *text)
 {
     options->leaf_count = 0;
@@ -269,6 +312,9 @@ static int take_tree(struct agent_options *options, const json_t *tree, struct e
     int r = take_addresses(options, tree, err);
     if (r == 0 && config_get(tree, "peer") != NULL) {
         r = take_peers(options, config_text(tree, "peer"), err);
+    }
+    if (r == 0 && config_get(tree, "checkpoint_readers") != NULL) {
+        r = take_readers(options, config_text(tree, "checkpoint_readers"), err);
     }
     if (r == 0 && config_get(tree, "crash_at") != NULL) {
         r = take_crash(options, config_text(tree, "crash_at"), err);

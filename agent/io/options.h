@@ -10,7 +10,7 @@
 #include "proto/base/err.h"
 #include "proto/base/message.h"
 
-enum { OPTIONS_HOST_SIZE = 256 };
+enum { OPTIONS_HOST_SIZE = 256, READERS_MAX = 8 };
 
 struct agent_options {
     char node[NAME_SIZE];
@@ -32,6 +32,7 @@ struct agent_options {
     uint64_t fence_after_ms;
     uint32_t peer_count;
     struct known_peer peers[AGENT_PEERS_MAX];
+    char readers[READERS_MAX][NAME_SIZE + PATH_SIZE]; /* NAME=/PROGRAM; "" = no more */
     bool crash_before; /* tests: die by SIGKILL at a record of this process, counted from 1 */
     uint64_t crash_at; /* 0: never */
     bool debug;        /* log_level debug, and the core checks itself after each step */
@@ -46,6 +47,9 @@ MUST_CHECK int agent_options_parse(int argc, char **argv, struct agent_options *
 
 /* Writes the usage text. */
 void agent_options_help(char *target, size_t size);
+
+/* The site's program that reads checkpoints under this name; NULL = there is none. */
+const char *agent_options_reader(const struct agent_options *options, const char *name);
 
 /* An address that only this machine reaches. */
 bool agent_options_is_loopback(const char *host);

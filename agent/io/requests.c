@@ -153,6 +153,7 @@ static void check_cb(uv_work_t *work, int status)
                                      .path = request->path,
                                      .number = request->check.restore_step,
                                      .number2 = request->check.restore_attempt,
+                                     .text = request->check.restore_directory,
                                      .uid = request->user.uid,
                                      .gid = request->user.gid,
                                      .group_count = request->user.group_count,

@@ -295,6 +295,12 @@ static int attach_spec(struct agents *agents, struct message *message, struct er
                               job != NULL ? job->d.revision : 0, &message->u.check.spec,
                               &message->u.check.spec_size, err);
     }
+    if (message->kind == MSG_SAVE_ASK) {
+        const struct job *job = core_job(loop_core(agents->loop), message->u.save_ask.job);
+        return spec_cache_get(agents->options.specs, message->u.save_ask.job,
+                              job != NULL ? job->d.revision : 0, &message->u.save_ask.spec,
+                              &message->u.save_ask.spec_size, err);
+    }
     return 0;
 }
 

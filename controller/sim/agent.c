@@ -186,6 +186,8 @@ static void act(struct sim *sim, uint32_t index, const struct agent_action *acti
     case AGENT_ACTION_SNAPSHOT:
         answer_snapshot(sim, host, action);
         return;
+    case AGENT_ACTION_SAVES: /* no job of the simulator has a folder to be looked into */
+        return;
     case AGENT_ACTION_EXIT:
         agent_die(sim, index, "as it was told to");
         sim_at(sim, sim->now_ms + sim_between(sim, 500, 20000),

@@ -325,6 +325,28 @@ struct msg_exchange {
     uint8_t value[EXCHANGE_VALUE_MAX];
 };
 
+/* What lies in a job's checkpoint folder, as an agent sees it that looked as the job's user. A
+ * listing answers with any number of FOUND and then DONE; the other tasks with PROGRESS and DONE. */
+enum save_word { SAVE_FOUND, SAVE_PROGRESS, SAVE_DONE };
+struct msg_save_said {
+    uint64_t nonce; /* of the msg_save_ask */
+    uint32_t job;
+    uint8_t word;  /* enum save_word */
+    int32_t error; /* DONE: 0, or -errno: it could not be done; text says why */
+    bool ok;       /* FOUND: complete; DONE: of a listing: all was seen; else: whole, or removed */
+    uint64_t step;
+    uint32_t attempt;          /* FOUND, where the folder's name says it */
+    uint32_t parts;            /* FOUND: bit set of enum checkpoint_part; 0 = it does not say */
+    uint32_t files;            /* FOUND: its files; DONE: folders seen */
+    uint64_t bytes;            /* FOUND, PROGRESS: of all its files */
+    uint64_t bytes_done;       /* PROGRESS */
+    uint64_t age_ms;           /* FOUND: since its newest change */
+    uint64_t took_ms;          /* FOUND: from its first file's change to its last one's */
+    char hash[HASH_TEXT_SIZE]; /* FOUND: the manifest's, or one over names, sizes and times */
+    char directory[PATH_SIZE]; /* FOUND: absolute */
+    char text[TEXT_SIZE];      /* FOUND: why it is incomplete; DONE: what is wrong */
+};
+
 struct msg_check_result {
     uint64_t nonce;
     uint32_t job;
@@ -408,9 +430,10 @@ struct msg_desired {
     uint16_t master_port;
     bool start;            /* false: hold this slot (proof of port, checks) but do not start yet */
     uint64_t restore_step; /* 0 = from the beginning */
-    uint32_t restore_attempt; /* the attempt that wrote it */
-    uint32_t save_request;    /* rank 0's node: grows by one for each save asked for */
-    bool stop_request;        /* rank 0's node: stop after the save that was asked for */
+    uint32_t restore_attempt;          /* the attempt that wrote it */
+    char restore_directory[PATH_SIZE]; /* its folder; "": checkpoint.dir/step-S.a-A */
+    uint32_t save_request;             /* rank 0's node: grows by one for each save asked for */
+    bool stop_request;                 /* rank 0's node: stop after the save that was asked for */
     uint32_t spec_revision;
     /* The job's `run`, `checkpoint`, `signals` … as one JSON text; borrowed; NULL in the cores. */
     uint32_t spec_size;
@@ -425,6 +448,28 @@ struct msg_check {
     uint16_t port; /* 0: none asked; else: can it be bound now? */
     uint64_t restore_step;
     uint32_t restore_attempt;
+    char restore_directory[PATH_SIZE]; /* as in msg_desired */
+    uint32_t spec_size;
+    const char *spec; /* borrowed, as in msg_desired */
+};
+
+/* Look into the job's checkpoint folder, as the job's user, in a child with a deadline. */
+enum save_task {
+    SAVE_LIST,   /* what is there, newest first */
+    SAVE_VERIFY, /* read one again, and compare every hash with its manifest */
+    SAVE_REMOVE, /* one whose manifest names this job: into the trash folder, then away */
+};
+struct msg_save_ask {
+    uint64_t nonce;
+    uint8_t task; /* enum save_task */
+    uint32_t job;
+    char job_name[NAME_SIZE];
+    uint32_t timeout_ms; /* VERIFY: without progress; else: for all of it */
+    /* VERIFY, REMOVE */
+    uint64_t step;
+    uint32_t attempt;
+    char directory[PATH_SIZE];
+    char hash[HASH_TEXT_SIZE]; /* of its manifest */
     uint32_t spec_size;
     const char *spec; /* borrowed, as in msg_desired */
 };
@@ -472,6 +517,7 @@ struct msg_snapshot_ask {
     X(10, LOG_DATA, log_data)                                                                      \
     X(11, SNAPSHOT_DATA, snapshot_data)                                                            \
     X(12, RANK_DETAIL, rank_detail)                                                                \
+    X(13, SAVE_SAID, save_said)                                                                    \
     X(32, WELCOME, welcome)                                                                        \
     X(33, ACK, ack)                                                                                \
     X(34, DESIRED, desired)                                                                        \
@@ -481,6 +527,7 @@ struct msg_snapshot_ask {
     X(38, LOG_READ, log_read)                                                                      \
     X(39, SNAPSHOT_ASK, snapshot_ask)                                                              \
     X(40, PEERS, peers)                                                                            \
+    X(41, SAVE_ASK, save_ask)                                                                      \
     X(64, PEER_QUESTION, peer_question)                                                            \
     X(65, PEER_REPLY, peer_reply)
 

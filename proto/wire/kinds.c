@@ -42,6 +42,7 @@ static const struct wire_kind kinds[] = {
     [MSG_LOG_DATA] = {AGENT, TEXT, &layout_log_data},
     [MSG_SNAPSHOT_DATA] = {AGENT, TEXT, &layout_snapshot_data},
     [MSG_RANK_DETAIL] = {AGENT, DETAIL, &layout_rank_detail},
+    [MSG_SAVE_SAID] = {AGENT, SMALL, &layout_save_said},
     [MSG_WELCOME] = {CONTROLLER, SMALL, &layout_welcome},
     [MSG_ACK] = {CONTROLLER, SMALL, &layout_ack},
     [MSG_DESIRED] = {CONTROLLER, TEXT, &layout_desired},
@@ -51,6 +52,7 @@ static const struct wire_kind kinds[] = {
     [MSG_LOG_READ] = {CONTROLLER, SMALL, &layout_log_read},
     [MSG_SNAPSHOT_ASK] = {CONTROLLER, SMALL, &layout_snapshot_ask},
     [MSG_PEERS] = {CONTROLLER, SMALL, &layout_peers},
+    [MSG_SAVE_ASK] = {CONTROLLER, TEXT, &layout_save_ask},
     [MSG_PEER_QUESTION] = {FRAME_FROM_ASKER, SMALL, &layout_peer_question},
     [MSG_PEER_REPLY] = {FRAME_FROM_PEER, SMALL, &layout_peer_reply},
 };

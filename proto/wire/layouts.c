@@ -393,6 +393,30 @@ const struct layout layout_check_result = LAYOUT(check_result, NULL);
 #undef PLAIN
 #undef PROTO
 
+#define PLAIN struct msg_save_said
+#define PROTO Keepstep__SaveSaid
+static const struct field save_said_fields[] = {
+    UINT(nonce, UINT64_MAX),
+    UINT(job, UINT32_MAX),
+    ENUM(word, SAVE_DONE, ENUM_REFUSE),
+    INT(error, -4095, 0),
+    BOOL(ok),
+    UINT(step, COUNT_MAX),
+    UINT(attempt, UINT32_MAX),
+    UINT(parts, UINT32_MAX),
+    UINT(files, UINT32_MAX),
+    UINT(bytes, COUNT_MAX),
+    UINT(bytes_done, COUNT_MAX),
+    UINT(age_ms, COUNT_MAX),
+    UINT(took_ms, COUNT_MAX),
+    STRING(hash, TEXT_HEX_OPT),
+    STRING(directory, TEXT_LINE_OPT),
+    STRING(text, TEXT_SENTENCE),
+};
+const struct layout layout_save_said = LAYOUT(save_said, NULL);
+#undef PLAIN
+#undef PROTO
+
 #define PLAIN struct msg_log_data
 #define PROTO Keepstep__LogData
 static const struct field log_data_fields[] = {
@@ -540,6 +564,7 @@ static const struct field desired_fields[] = {
     UINT(spec_revision, UINT32_MAX),
     BLOB(spec, spec_size, SPEC_TEXT_MAX, BLOB_UTF8),
     BOOL(abort),
+    STRING(restore_directory, TEXT_LINE_OPT),
 };
 const struct layout layout_desired = LAYOUT(desired, check_desired);
 #undef PLAIN
@@ -555,8 +580,27 @@ static const struct field check_fields[] = {
     UINT(restore_step, COUNT_MAX),
     UINT(restore_attempt, UINT32_MAX),
     BLOB(spec, spec_size, SPEC_TEXT_MAX, BLOB_UTF8),
+    STRING(restore_directory, TEXT_LINE_OPT),
 };
 const struct layout layout_check = LAYOUT(check, NULL);
+#undef PLAIN
+#undef PROTO
+
+#define PLAIN struct msg_save_ask
+#define PROTO Keepstep__SaveAsk
+static const struct field save_ask_fields[] = {
+    UINT(nonce, UINT64_MAX),
+    ENUM(task, SAVE_REMOVE, ENUM_REFUSE),
+    UINT(job, UINT32_MAX),
+    STRING(job_name, TEXT_NAME_OPT),
+    UINT(timeout_ms, WIRE_GRACE_MS_MAX),
+    UINT(step, COUNT_MAX),
+    UINT(attempt, UINT32_MAX),
+    STRING(directory, TEXT_LINE_OPT),
+    STRING(hash, TEXT_HEX_OPT),
+    BLOB(spec, spec_size, SPEC_TEXT_MAX, BLOB_UTF8),
+};
+const struct layout layout_save_ask = LAYOUT(save_ask, NULL);
 #undef PLAIN
 #undef PROTO
 

@@ -426,6 +426,7 @@ static void fill_desired(struct filler *filler, struct msg_desired *desired)
     desired->start = flag(filler);
     desired->restore_step = count63(filler);
     desired->restore_attempt = any32(filler);
+    maybe_line(filler, desired->restore_directory, sizeof desired->restore_directory);
     desired->save_request = any32(filler);
     desired->stop_request = flag(filler);
     desired->spec_revision = any32(filler);
@@ -440,7 +441,42 @@ static void fill_check(struct filler *filler, struct msg_check *check)
     check->port = (uint16_t)number(filler, UINT16_MAX);
     check->restore_step = count63(filler);
     check->restore_attempt = any32(filler);
+    maybe_line(filler, check->restore_directory, sizeof check->restore_directory);
     check->spec = borrowed(filler, &check->spec_size);
+}
+
+static void fill_save_ask(struct filler *filler, struct msg_save_ask *ask)
+{
+    ask->nonce = number(filler, UINT64_MAX);
+    ask->task = (uint8_t)number(filler, SAVE_REMOVE);
+    ask->job = any32(filler);
+    maybe_name(filler, ask->job_name, sizeof ask->job_name);
+    ask->timeout_ms = (uint32_t)number(filler, 24 * 3600 * 1000);
+    ask->step = count63(filler);
+    ask->attempt = any32(filler);
+    maybe_line(filler, ask->directory, sizeof ask->directory);
+    maybe_hex(filler, ask->hash, sizeof ask->hash);
+    ask->spec = borrowed(filler, &ask->spec_size);
+}
+
+static void fill_save_said(struct filler *filler, struct msg_save_said *said)
+{
+    said->nonce = number(filler, UINT64_MAX);
+    said->job = any32(filler);
+    said->word = (uint8_t)number(filler, SAVE_DONE);
+    said->error = -(int32_t)number(filler, 4095);
+    said->ok = flag(filler);
+    said->step = count63(filler);
+    said->attempt = any32(filler);
+    said->parts = any32(filler);
+    said->files = any32(filler);
+    said->bytes = count63(filler);
+    said->bytes_done = count63(filler);
+    said->age_ms = count63(filler);
+    said->took_ms = count63(filler);
+    maybe_hex(filler, said->hash, sizeof said->hash);
+    maybe_line(filler, said->directory, sizeof said->directory);
+    sentence(filler, said->text, sizeof said->text);
 }
 
 static void fill_checkpoint_answer(struct filler *filler, struct msg_checkpoint_answer *answer)

@@ -12,7 +12,7 @@ struct agent_rig {
     pid_t pid;       /* 0: none runs */
     char spec[4096];
     char crash_at[32]; /* --crash-at of the next start; "" = none */
-    char extra[96];    /* one more flag of every start; "" = none */
+    char extra[192];   /* one more flag of every start; "" = none */
 };
 
 /* false: the programs are not built where KEEPSTEP_BUILD says (the test is skipped). */

@@ -136,6 +136,18 @@ static void acknowledge(struct fake_controller *fake, uint64_t ends, uint64_t fa
     mem_free(message);
 }
 
+static void take_save(struct fake_controller *fake, const struct msg_save_said *said)
+{
+    if (said->word == SAVE_DONE) {
+        fake->has_save_done = true;
+        fake->save_done = *said;
+    } else if (said->word == SAVE_PROGRESS) {
+        fake->save_progress++;
+    } else if (fake->save_count < FAKE_SAVES_MAX) {
+        fake->saves[fake->save_count++] = *said;
+    }
+}
+
 static void take_log(struct fake_controller *fake, const struct msg_log_data *data)
 {
     fake->has_log = data->last;
@@ -188,6 +200,9 @@ static void take_message(struct fake_controller *fake, const struct message *mes
         break;
     case MSG_LOG_DATA:
         take_log(fake, &message->u.log_data);
+        break;
+    case MSG_SAVE_SAID:
+        take_save(fake, &message->u.save_said);
         break;
     default:
         break;

@@ -13,7 +13,7 @@
 #include "proto/base/message.h"
 #include "proto/wire/frame.h"
 
-enum { FAKE_DESIRED_MAX = 8, FAKE_MESSAGES_MAX = 256 };
+enum { FAKE_DESIRED_MAX = 8, FAKE_MESSAGES_MAX = 256, FAKE_SAVES_MAX = 16 };
 
 struct fake_controller {
     int listen_fd;
@@ -47,6 +47,11 @@ struct fake_controller {
     char log[4096];
     int32_t log_error;
     bool has_log;
+    uint32_t save_count; /* of the answer to the last msg_save_ask */
+    struct msg_save_said saves[FAKE_SAVES_MAX];
+    uint32_t save_progress;
+    bool has_save_done;
+    struct msg_save_said save_done;
 };
 
 void fake_open(struct fake_controller *fake);

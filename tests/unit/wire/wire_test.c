@@ -35,6 +35,10 @@ static const char *take_text(struct message *message, uint32_t *ret_size)
         text = &message->u.check.spec;
         *ret_size = message->u.check.spec_size;
         break;
+    case MSG_SAVE_ASK:
+        text = &message->u.save_ask.spec;
+        *ret_size = message->u.save_ask.spec_size;
+        break;
     case MSG_LOG_DATA:
         text = &message->u.log_data.text;
         *ret_size = message->u.log_data.size;
