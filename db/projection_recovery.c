@@ -51,7 +51,8 @@ static const struct projection_sql rows[] = {
      "UPDATE recoveries SET attempt_new = :attempt, last_step = :last_step, "
      "restore_step = :restore_step, "
      "lost_steps = min(lost_steps + :lost_steps, 9007199254740991), "
-     "moved_nodes = moved_nodes + :moved_nodes, shifted_ranks = shifted_ranks + :shifted_ranks "
+     "moved_nodes = moved_nodes + :moved_nodes, shifted_ranks = shifted_ranks + :shifted_ranks, "
+     "skipped = :skipped, parts = :parts "
      "WHERE recovery = :recovery"},
     {RECORD_recovery_closed_kind, END_PHASE},
     {RECORD_recovery_closed_kind,
@@ -63,11 +64,18 @@ static const struct projection_sql rows[] = {
      "(SELECT job FROM recoveries WHERE recovery = :recovery)"},
 
     {RECORD_checkpoint_moved_kind,
-     "INSERT INTO checkpoints VALUES (:job, :attempt, :step, :state, :shards, :parts, :bytes, "
+     "INSERT INTO checkpoints (job, attempt, step, state, shards, parts, bytes, stall_ms, took_ms, "
+     "hash, directory, note, began_wall_ms, changed_wall_ms) "
+     "VALUES (:job, :attempt, :step, :state, :shards, :parts, :bytes, "
      ":stall_ms, :took_ms, :hash, :directory, :note, :r_wall, :r_wall) "
      "ON CONFLICT DO UPDATE SET state = :state, shards = :shards, parts = :parts, "
      "bytes = :bytes, stall_ms = :stall_ms, took_ms = :took_ms, hash = :hash, "
-     "directory = :directory, note = :note, changed_wall_ms = :r_wall"},
+     "directory = :directory, note = :note, changed_wall_ms = :r_wall, removed_wall_ms = 0"},
+    {RECORD_checkpoint_pinned_kind,
+     "UPDATE checkpoints SET pinned_by = :pinned_by, pinned_why = :pinned_why "
+     "WHERE job = :job AND attempt = :attempt AND step = :step"},
+    {RECORD_checkpoint_removed_kind, "UPDATE checkpoints SET removed_wall_ms = :r_wall "
+                                     "WHERE job = :job AND attempt = :attempt AND step = :step"},
 };
 
 const struct projection_table projection_recovery = {rows, ARRAY_SIZE(rows)};

@@ -255,7 +255,9 @@ CREATE TABLE recoveries (
     lost_steps     INTEGER NOT NULL DEFAULT 0,
     moved_nodes    INTEGER NOT NULL DEFAULT 0,
     shifted_ranks  INTEGER NOT NULL DEFAULT 0,
-    merged         INTEGER NOT NULL DEFAULT 0 -- further incidents that it took in
+    merged         INTEGER NOT NULL DEFAULT 0, -- further incidents that it took in
+    skipped        INTEGER NOT NULL DEFAULT 0, -- newer checkpoints that the plan passed over
+    parts          INTEGER NOT NULL DEFAULT 0  -- of the one restored: bits; 0 = not known
 ) STRICT;
 CREATE INDEX recoveries_job ON recoveries (job, recovery);
 
@@ -286,6 +288,9 @@ CREATE TABLE checkpoints (
     note            TEXT    NOT NULL,
     began_wall_ms   INTEGER NOT NULL,
     changed_wall_ms INTEGER NOT NULL,
+    pinned_by       TEXT    NOT NULL DEFAULT '', -- '': it is not pinned
+    pinned_why      TEXT    NOT NULL DEFAULT '',
+    removed_wall_ms INTEGER NOT NULL DEFAULT 0,  -- 0: its folder was not removed by us
     PRIMARY KEY (job, attempt, step)
 ) STRICT, WITHOUT ROWID;
 

@@ -31,8 +31,8 @@ static void answer(struct core *core, struct node *node, const struct msg_checkp
     text_copy(u->text, TEXT_SIZE, text);
 }
 
-static void emit_moved(struct core *core, const struct job *job,
-                       const struct record_checkpoint_moved *u)
+void checkpoint_emit(struct core *core, const struct job *job,
+                     const struct record_checkpoint_moved *u)
 {
     struct record *record = record_begin(core, RECORD_checkpoint_moved_kind);
     record->u.checkpoint_moved = *u;
@@ -54,7 +54,7 @@ void checkpoint_mark(struct core *core, const struct checkpoint *checkpoint, uin
     memcpy(&u, &checkpoint->d, sizeof u);
     u.state = state;
     text_copy(u.note, TEXT_SIZE, note);
-    emit_moved(core, job, &u);
+    checkpoint_emit(core, job, &u);
 }
 
 void checkpoint_abandon(struct core *core, struct job *job)
@@ -87,7 +87,7 @@ static void begin(struct core *core, struct job *job, struct node *node,
     if (checkpoint_at(core, job->d.job, message->attempt, message->step) == NULL) {
         struct record_checkpoint_moved u = from_message(message);
         u.state = CKPT_WRITING;
-        emit_moved(core, job, &u);
+        checkpoint_emit(core, job, &u);
     }
     answer(core, node, message, true, "");
 }
@@ -128,6 +128,26 @@ static bool makes_progress(const struct core *core, const struct job *job, uint6
     return best == NULL || step > best->d.step;
 }
 
+/* What a complete save changes besides itself. */
+static void take_complete(struct core *core, struct job *job,
+                          const struct record_checkpoint_moved *u, uint64_t began_ms)
+{
+    bool progress = makes_progress(core, job, u->step);
+    settle(core, job, began_ms, u->stall_ms);
+    checkpoint_emit(core, job, u);
+    if (progress) {
+        refill(core, job);
+    }
+    job->saved_ms = began_ms;
+}
+
+void checkpoint_found(struct core *core, struct job *job, struct record_checkpoint_moved *u,
+                      uint64_t began_ms)
+{
+    u->state = CKPT_COMPLETE;
+    take_complete(core, job, u, began_ms);
+}
+
 static void commit(struct core *core, struct job *job, struct node *node,
                    const struct msg_checkpoint *message)
 {
@@ -138,7 +158,6 @@ static void commit(struct core *core, struct job *job, struct node *node,
         answer(core, node, message, same, same ? "" : "this save was given up");
         return;
     }
-    bool progress = makes_progress(core, job, message->step);
     uint64_t now = service_now(core);
     uint64_t began = checkpoint != NULL ? checkpoint->began_ms : now;
     uint32_t stall = checkpoint != NULL ? checkpoint->stall_ms : 0;
@@ -146,12 +165,7 @@ static void commit(struct core *core, struct job *job, struct node *node,
     u.state = CKPT_COMPLETE;
     u.stall_ms = stall > message->stall_ms ? stall : message->stall_ms;
     u.took_ms = now - began > UINT32_MAX ? UINT32_MAX : (uint32_t)(now - began);
-    settle(core, job, began, u.stall_ms);
-    emit_moved(core, job, &u);
-    if (progress) {
-        refill(core, job);
-    }
-    job->saved_ms = began;
+    take_complete(core, job, &u, began);
     answer(core, node, message, true, "");
 }
 

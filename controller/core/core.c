@@ -338,6 +338,9 @@ static void message(struct core *core, const struct event *event)
     case MSG_RANK_DETAIL:
         detail_message(core, node, &m->u.rank_detail);
         return;
+    case MSG_SAVE_SAID:
+        saves_message(core, node, &m->u.save_said);
+        break;
     case MSG_CHECK_RESULT:
         recovery_check_result(core, node, &m->u.check_result);
         break;

@@ -32,9 +32,13 @@ static void fill_run(const struct core *core, const struct job *job, uint32_t sl
         u->save_request = d->save_request;
         u->stop_request = d->stop_request;
     }
+    const struct checkpoint *from =
+        core_checkpoint_find(core, d->job, d->restore_attempt, d->restore_step);
+    if (from != NULL) {
+        text_copy(u->restore_directory, sizeof u->restore_directory, from->d.directory);
+    }
     text_copy(u->order, sizeof u->order, d->order);
     text_copy(u->master_address, sizeof u->master_address, d->address);
-    (void)core;
 }
 
 /* The attempt has failed: its ranks have nothing left to finish, and some of them hang. */

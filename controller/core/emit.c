@@ -148,6 +148,9 @@ void action_message(const struct core *core, const struct action *action,
     case MSG_CHECK:
         ret_message->u.check = action->u.check;
         return;
+    case MSG_SAVE_ASK:
+        ret_message->u.save_ask = action->u.save_ask;
+        return;
     case MSG_CHECKPOINT_ANSWER:
         ret_message->u.checkpoint_answer = action->u.checkpoint_answer;
         return;

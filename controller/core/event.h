@@ -30,7 +30,10 @@ enum request_verb {
     REQUEST_HOLD,
     REQUEST_RELEASE,    /* of a held job; also approves a rollback over max_lost */
     REQUEST_CHECKPOINT, /* ask rank 0 for a save now */
-    REQUEST_RESTART,    /* planned restart with the current spec */
+    REQUEST_PIN,        /* a checkpoint is never removed; `step` */
+    REQUEST_UNPIN,
+    REQUEST_VERIFY,  /* a checkpoint is read again on a node; `step` */
+    REQUEST_RESTART, /* planned restart with the current spec */
     REQUEST_DRAIN,
     REQUEST_UNDRAIN,
     REQUEST_CORDON,
@@ -58,7 +61,9 @@ struct request {
     uint8_t automation;         /* enum automation_word */
     /* jobs */
     uint32_t job;
-    bool after_checkpoint;       /* hold, restart: at the next checkpoint */
+    bool after_checkpoint; /* hold, restart: at the next checkpoint */
+    bool has_step;         /* pin, unpin, verify: of this step; else the newest usable one */
+    uint64_t step;
     const struct job_spec *spec; /* submit */
     const char *text;            /* submit: the file's tree as JSON */
     uint32_t text_size;
@@ -105,8 +110,9 @@ struct action {
     union {
         struct msg_welcome welcome;
         struct msg_ack ack;
-        struct msg_desired desired; /* spec stays NULL: the driver attaches the job's text */
-        struct msg_check check;     /* same */
+        struct msg_desired desired;   /* spec stays NULL: the driver attaches the job's text */
+        struct msg_check check;       /* same */
+        struct msg_save_ask save_ask; /* same */
         struct msg_checkpoint_answer checkpoint_answer;
         struct msg_peer_ask peer_ask;
         struct msg_snapshot_ask snapshot_ask;

@@ -125,7 +125,8 @@ static bool make_room_for_checkpoint(struct core *core)
     for (uint32_t i = 0; i < core->checkpoint_count; i++) {
         const struct job *job = job_at(core, core->checkpoints[i].d.job);
         bool needed = job != NULL && !core_job_over(job) &&
-                      core_checkpoint_best(core, job) == &core->checkpoints[i];
+                      (core_checkpoint_best(core, job) == &core->checkpoints[i] ||
+                       core->checkpoints[i].d.pinned_by[0] != '\0');
         if (!needed) {
             drop_at(core->checkpoints, &core->checkpoint_count, i, sizeof *core->checkpoints);
             return true;
@@ -871,6 +872,8 @@ static int fold_recovery_plan(struct core *core, const struct record *r, struct 
         recovery->d.lost_steps += u->lost_steps; /* a merged failure may lose more */
         recovery->d.moved_nodes += u->moved_nodes;
         recovery->d.shifted_ranks += u->shifted_ranks;
+        recovery->d.skipped = u->skipped;
+        recovery->d.parts = u->parts;
     }
     return code;
 }
@@ -911,6 +914,32 @@ static int fold_checkpoint_moved(struct core *core, const struct record *r, stru
     memcpy(&checkpoint->d, u, sizeof *u);
     checkpoint->d.at_service_ms = r->service_ms;
     checkpoint->d.at_wall_ms = r->wall_ms;
+    return 0;
+}
+
+static int fold_checkpoint_pinned(struct core *core, const struct record *r, struct err *err)
+{
+    const struct record_checkpoint_pinned *u = &r->u.checkpoint_pinned;
+    struct checkpoint *checkpoint = checkpoint_at(core, u->job, u->attempt, u->step);
+    (void)err;
+    if (checkpoint != NULL) { /* the oldest are forgotten; a pin of one of them says nothing */
+        text_copy(checkpoint->d.pinned_by, NAME_SIZE, u->pinned_by);
+        text_copy(checkpoint->d.pinned_why, TEXT_SIZE, u->pinned_why);
+    }
+    return 0;
+}
+
+static int fold_checkpoint_removed(struct core *core, const struct record *r, struct err *err)
+{
+    const struct record_checkpoint_removed *u = &r->u.checkpoint_removed;
+    (void)err;
+    for (uint32_t i = 0; i < core->checkpoint_count; i++) {
+        const struct record_image_checkpoint *d = &core->checkpoints[i].d;
+        if (d->job == u->job && d->attempt == u->attempt && d->step == u->step) {
+            drop_at(core->checkpoints, &core->checkpoint_count, i, sizeof *core->checkpoints);
+            break;
+        }
+    }
     return 0;
 }
 

@@ -12,6 +12,8 @@
  *   recovery.c    the sequence of phases
  *   plan.c        blame, budgets, spares, layout, which checkpoint
  *   checkpoint.c  saves
+ *   saves.c       what lies in the folder of saves, as agents see it
+ *   save_work.c   … to read one again, to keep one, to remove what is past its time
  *   desired.c     what each agent shall run
  *   peers.c       whom an agent may ask when it is cut off
  *   request.c     operators' requests
@@ -271,6 +273,40 @@ const struct checkpoint *checkpoint_best_but(const struct core *core, const stru
                                              const struct checkpoint *skip);
 void checkpoint_mark(struct core *core, const struct checkpoint *checkpoint, uint8_t state,
                      const char *note);
+/* A complete one that nobody had told of: u is the whole of it, began_ms when its save began, on
+ * service time. Settles what it covers, if it is of the attempt that runs. */
+void checkpoint_found(struct core *core, struct job *job, struct record_checkpoint_moved *u,
+                      uint64_t began_ms);
+void checkpoint_emit(struct core *core, const struct job *job,
+                     const struct record_checkpoint_moved *u);
+
+/* ---- saves.c ---- */
+enum save_listing { SAVES_LISTED, SAVES_WAIT, SAVES_UNKNOWN };
+/* Before a checkpoint is chosen: begins a listing where one is due. WAIT: it is under way. UNKNOWN:
+ * it cannot be had, and without it nothing may be chosen; reason says why. */
+enum save_listing saves_list(struct core *core, struct job *job, char reason[TEXT_SIZE]);
+/* An attempt was made: what was seen before it ran is of no more use. */
+void saves_stale(struct core *core, struct job *job);
+void saves_look(struct core *core, struct job *job);
+void saves_due(const struct core *core, const struct job *job, uint64_t *due_ms);
+void saves_message(struct core *core, const struct node *node, const struct msg_save_said *said);
+/* The index-th node that may look into the job's folder now: holders of its slots, then others that
+ * it might be given; `spare` first the others. NULL: there is none at all. */
+struct node *saves_node(struct core *core, const struct job *job, uint32_t index, bool spare);
+/* The order for an errand, which it begins; the caller may fill in more. */
+struct msg_save_ask *saves_send(struct core *core, const struct job *job, struct node *node,
+                                struct save_errand *errand, uint8_t task, uint32_t timeout_ms);
+bool saves_are_found(const struct job *job); /* by looking, not through the library */
+
+/* ---- save_work.c ---- */
+void save_work_said(struct core *core, struct job *job, const struct msg_save_said *said);
+void save_work_look(struct core *core, struct job *job);
+void save_work_due(const struct job *job, uint64_t *due_ms);
+/* 0 or -errno, and the sentence for the person. */
+int save_work_pin(struct core *core, struct job *job, const struct request *request,
+                  bool *ret_changed, char text[TEXT_SIZE]);
+int save_work_verify(struct core *core, struct job *job, const struct request *request,
+                     char text[TEXT_SIZE]);
 
 /* ---- desired.c ---- */
 void desired_send(struct core *core, struct node *node, const struct job *job);

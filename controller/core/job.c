@@ -89,6 +89,22 @@ static uint64_t end_step(const struct core *core, const struct job *job)
     return well && least > job->step ? least : job->step;
 }
 
+/* Programs without the library do not say that they load. One that ends by itself soon after its
+ * launch and has saved nothing is taken to have failed on what it was given. */
+static bool ended_loading(const struct core *core, const struct job *job)
+{
+    const struct checkpoint *best = core_checkpoint_best(core, job);
+    bool young = job->step_at_ms != 0 && core->t < job->step_at_ms + job->d.start_timeout_ms;
+    bool by_itself = false;
+    for (uint32_t i = 0; i < core->fact_count; i++) {
+        const struct record_image_fact *fact = &core->facts[i];
+        by_itself = by_itself || (fact->incident == job->d.incident && job->d.incident != 0 &&
+                                  fact->source == FACT_RANK_END);
+    }
+    return saves_are_found(job) && !job->library && young && by_itself &&
+           job->d.restore_step != 0 && best != NULL && best->d.step == job->d.restore_step;
+}
+
 /* How far it came. Ranks that fail while they load are quick: their end may be heard before the
  * recovery has moved to that phase, so their own word counts. */
 static uint8_t end_phase(const struct core *core, const struct job *job)
@@ -99,7 +115,7 @@ static uint8_t end_phase(const struct core *core, const struct job *job)
         const struct slot *slot = core_slot(core, job, i);
         phase = slot->mailbox && slot->phase == PHASE_RESTORE ? PHASE_RESTORING : phase;
     }
-    return phase;
+    return ended_loading(core, job) ? PHASE_RESTORING : phase;
 }
 
 void job_end_attempt(struct core *core, struct job *job)
@@ -509,6 +525,7 @@ static void look(struct core *core, struct job *job)
     default:
         break;
     }
+    saves_look(core, job);
     if (job->d.recovery != 0 && job->d.state != JOB_STOPPING && !core_job_over(job)) {
         recovery_look(core, job);
     }
@@ -542,6 +559,7 @@ void job_due(const struct core *core, const struct job *job, uint64_t *due_ms)
             due_min(due_ms, job->drain_ms);
         }
     }
+    saves_due(core, job, due_ms);
     if (job->d.recovery != 0 && job->d.state != JOB_STOPPING) {
         recovery_due(core, job, due_ms);
     }

@@ -503,6 +503,34 @@ static const struct checkpoint *choose(struct core *core, struct job *job)
     return best;
 }
 
+static bool is_passed_over(const struct job *job, const struct checkpoint *one)
+{
+    bool spoilt = one->d.state == CKPT_INCOMPLETE || one->d.state == CKPT_CORRUPT ||
+                  one->d.state == CKPT_SUSPECT;
+    return one->d.job == job->d.job && spoilt && one->d.step > job->d.restore_step;
+}
+
+/* "; passed over 2 newer ones: step 100 corrupt (…), …": the newest of them, and how many. */
+static uint32_t say_skipped(const struct core *core, const struct job *job, char *text, size_t size)
+{
+    const struct checkpoint *newest = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->checkpoint_count; i++) {
+        const struct checkpoint *one = &core->checkpoints[i];
+        if (is_passed_over(job, one)) {
+            newest = newest == NULL || one->d.step >= newest->d.step ? one : newest;
+            count++;
+        }
+    }
+    text[0] = '\0';
+    if (newest != NULL) {
+        text_format(text, size, "; passed over %u newer: step %llu %s (%.80s)%s", count,
+                    (unsigned long long)newest->d.step, WORD(checkpoint_state, newest->d.state),
+                    newest->d.note, count > 1 ? ", ..." : "");
+    }
+    return count;
+}
+
 /* In synchronous training a step that one rank completed is a step that all of them have paid for. */
 static uint64_t last_step(const struct core *core, const struct job *job)
 {
@@ -612,6 +640,7 @@ static void make_attempt(struct core *core, struct job *job, const struct checkp
     record_subject(record, "job/%s", job->d.name);
     core_emit(core, record);
     job->gone_ms = 0;
+    saves_stale(core, job);
 }
 
 void plan_choose_port(struct core *core, struct job *job)
@@ -643,14 +672,21 @@ static void emit_plan(struct core *core, const struct job *job, uint64_t last, u
     u->restore_step = job->d.restore_step;
     u->lost_steps = lost_steps;
     u->moved_nodes = moved;
+    const struct checkpoint *from =
+        core_checkpoint_find(core, job->d.job, job->d.restore_attempt, job->d.restore_step);
+    char skipped[TEXT_SIZE];
+    u->skipped = say_skipped(core, job, skipped, sizeof skipped);
+    u->parts = from != NULL ? from->d.parts : 0;
+    bool partial = u->parts != 0 && (u->parts & PARTS_ALL) != PARTS_ALL;
     record->job = job->d.job;
     record->recovery = job->d.recovery;
     record_subject(record, "recovery/r-%04u", job->d.recovery);
-    record_says(record, "RecoveryPlanned", SEVERITY_INFO,
-                "attempt %u from step %llu, %llu %s lost, %u %s moved, 0 ranks shifted", u->attempt,
-                (unsigned long long)u->restore_step, (unsigned long long)lost_steps,
+    record_says(record, "RecoveryPlanned",
+                u->skipped > 0 || partial ? SEVERITY_WARN : SEVERITY_INFO,
+                "attempt %u from step %llu, %llu %s lost, %u %s moved, 0 ranks shifted%s%s",
+                u->attempt, (unsigned long long)u->restore_step, (unsigned long long)lost_steps,
                 text_plural(lost_steps, "step", "steps"), moved,
-                text_plural(moved, "node", "nodes"));
+                text_plural(moved, "node", "nodes"), partial ? "; it lacks a part" : "", skipped);
     core_emit(core, record);
 }
 
@@ -737,7 +773,10 @@ static enum plan_result swap(struct core *core, struct job *job)
         recovery_hold(core, job, reason);
         return PLAN_OVER;
     }
-    if (!again) {
+    /* One that was planned and not launched stands, unless its checkpoint proved bad meanwhile. */
+    bool stands = again && from == job->d.restore_step &&
+                  (checkpoint == NULL || checkpoint->d.attempt == job->d.restore_attempt);
+    if (!stands) {
         checkpoint_abandon(core, job);
         make_attempt(core, job, core_checkpoint_best(core, job));
     }
@@ -853,6 +892,15 @@ enum plan_result plan_make(struct core *core, struct job *job, struct recovery *
     if (job->d.hold_asked) {
         recovery_hold(core, job, "held by an operator; keepstep release goes on");
         return PLAN_OVER;
+    }
+    char reason[TEXT_SIZE];
+    enum save_listing listing = saves_list(core, job, reason);
+    if (listing == SAVES_UNKNOWN) {
+        recovery_hold(core, job, reason);
+        return PLAN_OVER;
+    }
+    if (listing == SAVES_WAIT) {
+        return PLAN_WAITS;
     }
     enum plan_result result = job->d.attempted ? swap(core, job) : place_fresh(core, job);
     if (result == PLAN_MADE) {

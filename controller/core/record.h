@@ -69,6 +69,9 @@ enum {
     X(S, U32, warmup_steps, 1)                                                                     \
     X(S, BOOL, watch_progress, 1)                                                                  \
     X(S, BOOL, held_at_submit, 1)                                                                  \
+    X(S, WORD, reader, save_reader) /* who tells which checkpoints are there */                    \
+    X(S, U32, keep_last, 1)         /* 0 = nothing is ever removed */                              \
+    X(S, U64, keep_every_ms, 1)     /* one for each such span stays too; 0 = none */               \
     X(S, U64, text_hash, 1) /* of the file's tree: submitting the same again is no new job */
 
 #define FACT_FIELDS(X, S)                                                                          \
@@ -207,7 +210,9 @@ enum {
     X(S, U64, restore_step, 1)                                                                     \
     X(S, U64, lost_steps, 1)                                                                       \
     X(S, U32, moved_nodes, 1)                                                                      \
-    X(S, U32, shifted_ranks, 1)
+    X(S, U32, shifted_ranks, 1)                                                                    \
+    X(S, U32, skipped, 1) /* newer checkpoints that were passed over */                            \
+    X(S, U32, parts, 1)   /* of the one restored: enum checkpoint_part; 0 = not known */
 #define RECORD_recovery_closed(X, S) X(S, U32, recovery, 1) X(S, WORD, outcome, outcome)
 #define RECORD_checkpoint_moved(X, S)                                                              \
     X(S, U32, job, 1)                                                                              \
@@ -222,6 +227,14 @@ enum {
     X(S, TEXT, hash, HASH_TEXT_SIZE)                                                               \
     X(S, TEXT, directory, PATH_SIZE)                                                               \
     X(S, TEXT, note, TEXT_SIZE)
+#define RECORD_checkpoint_pinned(X, S)                                                             \
+    X(S, U32, job, 1)                                                                              \
+    X(S, U32, attempt, 1)                                                                          \
+    X(S, U64, step, 1)                                                                             \
+    X(S, TEXT, pinned_by, NAME_SIZE) /* "" = not pinned any more */                                \
+    X(S, TEXT, pinned_why, TEXT_SIZE)
+/* Its folder is gone, by our doing: it was past what the job file keeps. */
+#define RECORD_checkpoint_removed(X, S) X(S, U32, job, 1) X(S, U32, attempt, 1) X(S, U64, step, 1)
 #define RECORD_budget_used(X, S)                                                                   \
     X(S, U32, job, 1)                                                                              \
     X(S, WORD, owner, fault_owner)                                                                 \
@@ -344,7 +357,8 @@ enum {
     X(S, BOOL, done, 1)                                                                            \
     X(S, U64, done_step, 1)
 #define RECORD_image_checkpoint(X, S)                                                              \
-    RECORD_checkpoint_moved(X, S) X(S, U64, at_service_ms, 1) X(S, U64, at_wall_ms, 1)
+    RECORD_checkpoint_moved(X, S) X(S, U64, at_service_ms, 1) X(S, U64, at_wall_ms, 1)             \
+        X(S, TEXT, pinned_by, NAME_SIZE) X(S, TEXT, pinned_why, TEXT_SIZE)
 #define RECORD_image_incident(X, S)                                                                \
     X(S, U32, incident, 1)                                                                         \
     X(S, U32, job, 1)                                                                              \
@@ -384,7 +398,9 @@ enum {
     X(S, U64, lost_steps, 1)                                                                       \
     X(S, U32, moved_nodes, 1)                                                                      \
     X(S, U32, shifted_ranks, 1)                                                                    \
-    X(S, U32, merged, 1) /* further incidents that this recovery took in */
+    X(S, U32, merged, 1)  /* further incidents that this recovery took in */                       \
+    X(S, U32, skipped, 1) /* newer checkpoints that the plan passed over */                        \
+    X(S, U32, parts, 1)   /* of the one restored; 0 = not known */
 
 /* Numbers are in journals for ever: never renumber. */
 #define RECORD_KINDS(K)                                                                            \
@@ -432,6 +448,8 @@ enum {
     K(42, hold_asked)                                                                              \
     K(43, attempt_ended)                                                                           \
     K(44, counters_adopted)                                                                        \
+    K(45, checkpoint_pinned)                                                                       \
+    K(46, checkpoint_removed)                                                                      \
     K(64, image_core)                                                                              \
     K(65, image_node)                                                                              \
     K(66, image_mark)                                                                              \

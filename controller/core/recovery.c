@@ -80,6 +80,7 @@ void recovery_open(struct core *core, struct job *job, uint8_t cause, uint32_t i
     core_emit(core, record);
     job->waiting_spare = false;
     job->check_failures = 0;
+    saves_stale(core, job);
     if (cause == CAUSE_START) {
         return;
     }
@@ -406,9 +407,11 @@ static void look_stop(struct core *core, struct job *job, const struct recovery 
 static void look_plan(struct core *core, struct job *job, struct recovery *recovery)
 {
     bool fenced = false;
+    char unused[TEXT_SIZE];
     if (job->gone_ms == 0 && recovery_all_gone(core, job, &fenced)) {
         job->gone_ms = core->t;
     }
+    (void)saves_list(core, job, unused); /* it is looked while evidence is still awaited */
     look_for_blame(core, job);
     const struct incident *incident = core_incident(core, job->d.incident);
     if (incident != NULL && !incident->d.judged) {
@@ -440,6 +443,11 @@ static void send_check(struct core *core, struct job *job, const struct slot *sl
     u->port = slot->d.slot == 0 ? (uint16_t)job->d.port : 0;
     u->restore_step = job->d.restore_step;
     u->restore_attempt = job->d.restore_attempt;
+    const struct checkpoint *from =
+        core_checkpoint_find(core, job->d.job, job->d.restore_attempt, job->d.restore_step);
+    if (from != NULL) {
+        text_copy(u->restore_directory, sizeof u->restore_directory, from->d.directory);
+    }
     node->check_nonce = u->nonce;
     node->check_ms = core->t + core->config.check_timeout_ms;
 }

@@ -296,6 +296,39 @@ static void save_now(struct core *core, const struct request *request)
                   job->d.name);
 }
 
+static void pin(struct core *core, const struct request *request)
+{
+    struct job *job = job_or_reply(core, request);
+    char text[TEXT_SIZE];
+    bool changed = false;
+    if (job == NULL) {
+        return;
+    }
+    int code = save_work_pin(core, job, request, &changed, text);
+    if (code == 0 && changed && !request->dry_run) {
+        char subject[SUBJECT_SIZE];
+        text_format(subject, sizeof subject, "job/%s", job->d.name);
+        request_audit(core, request, request->verb == REQUEST_PIN ? "pin" : "unpin", subject, text);
+    }
+    request_reply(core, request, code, job->d.job, changed, "%s: %s", job->d.name, text);
+}
+
+static void verify(struct core *core, const struct request *request)
+{
+    struct job *job = live_job(core, request);
+    char text[TEXT_SIZE];
+    if (job == NULL) {
+        return;
+    }
+    int code = save_work_verify(core, job, request, text);
+    if (code == 0 && !request->dry_run) {
+        char subject[SUBJECT_SIZE];
+        text_format(subject, sizeof subject, "job/%s", job->d.name);
+        request_audit(core, request, "verify", subject, text);
+    }
+    request_reply(core, request, code, job->d.job, code == 0, "%s: %s", job->d.name, text);
+}
+
 static void restart(struct core *core, const struct request *request)
 {
     struct job *job = live_job(core, request);
@@ -587,6 +620,13 @@ void request_handle(struct core *core, const struct request *request)
         return;
     case REQUEST_CHECKPOINT:
         save_now(core, request);
+        return;
+    case REQUEST_PIN:
+    case REQUEST_UNPIN:
+        pin(core, request);
+        return;
+    case REQUEST_VERIFY:
+        verify(core, request);
         return;
     case REQUEST_RESTART:
         restart(core, request);

@@ -83,6 +83,31 @@ struct slot {
     uint16_t misplaced;   /* bits of local ranks whose program computed other coordinates */
 };
 
+/* Something that an agent is doing in the job's checkpoint folder. */
+struct save_errand {
+    uint64_t nonce; /* 0 = none is under way */
+    uint64_t deadline_ms;
+    uint32_t node;
+    uint8_t task; /* enum save_task */
+    uint32_t attempt;
+    uint64_t step;
+    uint64_t bytes; /* in all, and done, as last told */
+    uint64_t bytes_done;
+};
+
+/* What is asked about the job's checkpoint folder: saves.c. */
+struct job_saves {
+    struct save_errand list;
+    struct save_errand work; /* a verification or a removal: one at a time */
+    bool listed;             /* since the last attempt was stopped; or it cannot be */
+    bool failed;             /* … it could not be */
+    uint32_t tries;          /* listings without a result, in a row */
+    uint64_t due_ms;         /* the next listing while it runs */
+    uint64_t lowest;         /* least step of a complete one in the listing under way */
+    char place[PATH_SIZE];   /* the directory of one that it told of; "" = of none yet */
+    char text[TEXT_SIZE];    /* why the last listing failed; "" = it did not */
+};
+
 struct job {
     struct record_image_job d;
     uint32_t slot_base; /* its slots are slots[slot_base .. slot_base + slot_count) */
@@ -105,6 +130,7 @@ struct job {
     uint32_t port_tries;
     uint32_t check_failures; /* quick checks that failed in this recovery */
     bool library;            /* some rank of any attempt used the library */
+    struct job_saves saves;
     bool waiting_spare;
     char wait_text[TEXT_SIZE]; /* what it waits for, and what would unblock it */
     char would[TEXT_SIZE]; /* what automation would do for it now, were it not held; "" = none */
@@ -122,6 +148,8 @@ struct checkpoint {
     uint32_t shards_seen; /* soft, of a writing one */
     uint32_t stall_ms;    /* soft: the longest that a rank reported */
     uint64_t began_ms;    /* service time of BEGIN */
+    uint64_t seen;        /* nonce of the last listing that told of it */
+    bool stays;           /* its folder could not be removed: not tried again in this process */
 };
 
 struct incident {
@@ -172,8 +200,15 @@ uint8_t core_job_time_kind(const struct core *core, const struct job *job); /* n
 uint64_t core_service_ms(const struct core *core); /* now, as of the last event */
 
 const struct checkpoint *core_checkpoint_at(const struct core *core, uint32_t index); /* by age */
+const struct checkpoint *core_checkpoint_find(const struct core *core, uint32_t job,
+                                              uint32_t attempt, uint64_t step);
 /* The one a restore would take now; NULL = from the beginning. */
 const struct checkpoint *core_checkpoint_best(const struct core *core, const struct job *job);
+/* The newest of that step that counts for most: usable before spoilt; NULL = there is none. */
+const struct checkpoint *core_checkpoint_of_step(const struct core *core, const struct job *job,
+                                                 uint64_t step);
+/* A recovery's plan passed over this one: newer than what it restored, and not usable. */
+bool core_recovery_skipped(const struct recovery *recovery, const struct checkpoint *checkpoint);
 const struct incident *core_incident_at(const struct core *core, uint32_t index);
 const struct incident *core_incident(const struct core *core, uint32_t id);
 const struct recovery *core_recovery_at(const struct core *core, uint32_t index);

@@ -187,6 +187,18 @@ const struct checkpoint *core_checkpoint_at(const struct core *core, uint32_t in
     return index < core->checkpoint_count ? &core->checkpoints[index] : NULL;
 }
 
+const struct checkpoint *core_checkpoint_find(const struct core *core, uint32_t job,
+                                              uint32_t attempt, uint64_t step)
+{
+    for (uint32_t i = core->checkpoint_count; i-- > 0;) {
+        const struct record_image_checkpoint *d = &core->checkpoints[i].d;
+        if (d->job == job && d->attempt == attempt && d->step == step) {
+            return &core->checkpoints[i];
+        }
+    }
+    return NULL;
+}
+
 static bool restorable(const struct checkpoint *checkpoint, const struct job *job)
 {
     bool state_ok =
@@ -215,6 +227,37 @@ const struct checkpoint *checkpoint_best_but(const struct core *core, const stru
 const struct checkpoint *core_checkpoint_best(const struct core *core, const struct job *job)
 {
     return checkpoint_best_but(core, job, NULL);
+}
+
+const struct checkpoint *core_checkpoint_of_step(const struct core *core, const struct job *job,
+                                                 uint64_t step)
+{
+    static const uint8_t rank[checkpoint_state_count] = {
+        [CKPT_VERIFIED] = 5, [CKPT_COMPLETE] = 4,   [CKPT_SUSPECT] = 3,
+        [CKPT_CORRUPT] = 2,  [CKPT_INCOMPLETE] = 1, [CKPT_WRITING] = 0,
+    };
+    const struct checkpoint *best = NULL;
+    for (uint32_t i = 0; i < core->checkpoint_count; i++) {
+        const struct checkpoint *one = &core->checkpoints[i];
+        bool wanted = one->d.job == job->d.job && one->d.step == step;
+        if (wanted && (best == NULL || rank[one->d.state] > rank[best->d.state] ||
+                       (one->d.state == best->d.state && one->d.attempt > best->d.attempt))) {
+            best = one;
+        }
+    }
+    return best;
+}
+
+/* A newer one that was usable then would have been taken; so what is unusable now was so already,
+ * or was made so by that very plan. */
+bool core_recovery_skipped(const struct recovery *recovery, const struct checkpoint *checkpoint)
+{
+    bool spoilt = checkpoint->d.state == CKPT_INCOMPLETE || checkpoint->d.state == CKPT_CORRUPT ||
+                  checkpoint->d.state == CKPT_SUSPECT;
+    return recovery->d.planned && recovery->d.skipped > 0 && spoilt &&
+           checkpoint->d.job == recovery->d.job &&
+           (checkpoint->d.attempt <= recovery->d.attempt || recovery->d.cause == CAUSE_START) &&
+           checkpoint->d.step > recovery->d.restore_step;
 }
 
 const struct incident *core_incident_at(const struct core *core, uint32_t index)

@@ -111,6 +111,16 @@
     X(CKPT_CORRUPT, "corrupt")                                                                     \
     X(CKPT_SUSPECT, "suspect")
 
+/* checkpoint.format: who tells which checkpoints are there. "none": the job has no folder. The
+ * first two are told of by the program through the library; the others are found by looking. */
+#define SAVE_READER(X)                                                                             \
+    X(READER_NONE, "none")                                                                         \
+    X(READER_KEEPSTEP, "keepstep")                                                                 \
+    X(READER_MEGATRON, "megatron")                                                                 \
+    X(READER_TORCH_DCP, "torch-dcp")                                                               \
+    X(READER_MARKER, "marker")                                                                     \
+    X(READER_COMMAND, "command")
+
 /* Every second of a job has one kind: domain.md 8. */
 #define TIME_KIND(X)                                                                               \
     X(TIME_PENDING, "pending")                                                                     \
@@ -181,6 +191,7 @@
     X(repair_lane, REPAIR_LANE)                                                                    \
     X(confidence, CONFIDENCE)                                                                      \
     X(checkpoint_state, CHECKPOINT_STATE)                                                          \
+    X(save_reader, SAVE_READER)                                                                    \
     X(time_kind, TIME_KIND)                                                                        \
     X(on_exhausted, ON_EXHAUSTED)                                                                  \
     X(restore_policy, RESTORE_POLICY)                                                              \

@@ -311,6 +311,7 @@ enum checkpoint_part {
     PART_SCHEDULER = 4,
     PART_DATA = 8,
     PART_RNG = 16,
+    PARTS_ALL = 31,
 };
 
 /* Keys that ranks of one attempt exchange (NCCL unique ids). Agents keep those put by their own

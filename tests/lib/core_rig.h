@@ -8,6 +8,7 @@
 #include "controller/core/core.h"
 #include "controller/core/state.h"
 
+enum { RIG_SAVES_MAX = 32 };
 enum { RIG_NODES_MAX = 64, RIG_RECORDS_MAX = 20000, RIG_RANKS = 2 };
 
 enum rig_peer { RIG_PEER_OK, RIG_PEER_REFUSED, RIG_PEER_SILENT, RIG_PEER_NOTHING };
@@ -52,6 +53,19 @@ struct rig_node {
     struct rig_attempt attempts[ATTEMPTS_PER_NODE_MAX];
 };
 
+/* A checkpoint that lies in the folder of all jobs, as any agent of the rig sees it. */
+struct rig_save {
+    uint64_t step;
+    uint32_t attempt;
+    bool spoilt;  /* it is not complete */
+    bool corrupt; /* its hashes are wrong */
+    uint32_t parts;
+    uint64_t written_ms;
+    char hash[HASH_TEXT_SIZE];
+    char directory[PATH_SIZE];
+    char text[TEXT_SIZE];
+};
+
 struct rig {
     struct core *core;
     struct core_config config;
@@ -74,6 +88,15 @@ struct rig {
     int32_t reply_result;
     uint32_t reply_job;
     char reply_text[TEXT_SIZE];
+    bool no_library; /* the ranks' programs do not use it */
+    struct rig_save saves[RIG_SAVES_MAX];
+    uint32_t save_count;
+    int32_t save_error;           /* of every answer: 0 = none */
+    bool save_silent;             /* agents do not answer */
+    uint32_t listings;            /* that were asked for */
+    uint32_t errands;             /* verifications and removals that were asked for */
+    struct msg_save_ask save_ask; /* the last one of these */
+    struct msg_desired order;     /* the last one to run */
     char trace[1 << 20];
     uint32_t trace_size;
     bool verbose;
@@ -114,6 +137,8 @@ void rig_kill_agent(struct rig *rig, uint32_t node, uint8_t peer); /* its ranks 
 void rig_end_rank(struct rig *rig, uint32_t node, uint32_t index, uint8_t state, int32_t code);
 void rig_end_all(struct rig *rig, uint32_t job, uint8_t state, int32_t code);
 void rig_save(struct rig *rig, uint32_t job, uint64_t step); /* begin, shards, commit */
+/* One more in the folder; its hash follows from step, attempt and text. */
+struct rig_save *rig_lay(struct rig *rig, uint64_t step, uint32_t attempt);
 void rig_send(struct rig *rig, uint32_t node, const struct message *message);
 /* As rig_send, of a kind that agents send again until it is answered. */
 void rig_send_sure(struct rig *rig, uint32_t node, const struct message *message);
