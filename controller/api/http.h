@@ -168,11 +168,12 @@ void routes_call(struct http_request *request);
 bool routes_want_body(const struct http_request *request);
 
 /* jobs.c */
-http_route route_jobs, route_job, route_job_verb, route_checkpoint_now;
+http_route route_jobs, route_job, route_job_verb, route_checkpoint_now, route_checkpoint_verb;
 /* submit.c */
 http_route route_jobs_submit;
 /* job_views.c */
-http_route route_layout, route_rank, route_ranks, route_attempts, route_checkpoints, route_goodput;
+http_route route_layout, route_rank, route_ranks, route_attempts, route_checkpoints,
+    route_checkpoint, route_goodput;
 /* logs.c */
 http_route route_logs;
 /* nodes.c */

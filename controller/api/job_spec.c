@@ -14,6 +14,8 @@
 #include "proto/base/log.h"
 #include "proto/base/text.h"
 
+enum { MARKER_SIZE = 128 };
+
 /* What all checks work on. */
 struct draft {
     json_t *tree; /* owned by the caller */
@@ -212,6 +214,55 @@ static void check_restore(struct draft *draft)
     check_absolute(draft, "checkpoint.dir");
 }
 
+/* A plain file name: it is looked for in folders that others write. */
+static void check_marker(const struct draft *draft, bool wanted)
+{
+    const char *marker = config_text(draft->tree, "checkpoint.marker");
+    if (wanted && marker[0] == '\0') {
+        complain(draft, "checkpoint.marker", "is missing: format marker needs the file's name");
+    } else if (!wanted && marker[0] != '\0') {
+        complain(draft, "checkpoint.marker", "is for format marker alone");
+    } else if (strchr(marker, '/') != NULL || text_equal(marker, ".") || text_equal(marker, "..") ||
+               strlen(marker) >= MARKER_SIZE) {
+        complain(draft, "checkpoint.marker", "'%.64s' is not the name of a file", marker);
+    }
+}
+
+static void check_format(struct draft *draft)
+{
+    struct job_spec *spec = &draft->spec;
+    const char *format = config_text(draft->tree, "checkpoint.format");
+    bool has_folder = config_text(draft->tree, "checkpoint.dir")[0] != '\0';
+    bool has_reader = config_text(draft->tree, "checkpoint.reader")[0] != '\0';
+    bool command = text_equal(format, "command");
+    if (!is_sound(draft, "checkpoint.format") || !is_sound(draft, "checkpoint.dir")) {
+        return;
+    }
+    for (uint8_t i = 0; has_folder && i < save_reader_count; i++) {
+        spec->reader = text_equal(format, save_reader_words[i]) ? i : spec->reader;
+    }
+    if (!has_folder && !text_equal(format, "keepstep")) {
+        complain(draft, "checkpoint.dir", "is missing: format %s is found by looking there",
+                 format);
+    }
+    if (command != has_reader) {
+        complain(draft, "checkpoint.reader",
+                 command ? "is missing: format command needs its name"
+                         : "is for format command alone");
+    }
+    check_marker(draft, text_equal(format, "marker"));
+    spec->keep_last = small(draft, "checkpoint.keep_last");
+    const json_t *every = config_get(draft->tree, "checkpoint.keep_every");
+    spec->keep_every_ms = json_is_integer(every) ? (uint64_t)json_integer_value(every) : 0;
+    if (spec->keep_last > 0 && !text_equal(format, "keepstep")) {
+        complain(draft, "checkpoint.keep_last",
+                 "needs format keepstep: other formats do not say whose a folder is");
+    }
+    if (spec->keep_every_ms > 0 && spec->keep_last == 0) {
+        complain(draft, "checkpoint.keep_every", "needs keep_last: without it nothing is removed");
+    }
+}
+
 static void fill_codes(const struct draft *draft, const char *path, int32_t codes[EXIT_CODES_MAX])
 {
     const json_t *list = config_get(draft->tree, path);
@@ -300,6 +351,7 @@ static int finish(json_t *tree, const char *submitter, json_t **ret_tree, struct
     check_user(&draft, submitter);
     check_placement(&draft);
     check_restore(&draft);
+    check_format(&draft);
     check_codes(&draft);
     fill_times(&draft);
     fill_rest(&draft);

@@ -5,6 +5,7 @@
 #include "controller/api/http.h"
 #include "controller/api/show.h"
 #include "proto/base/check.h"
+#include "proto/base/text.h"
 
 enum { ATTEMPTS_MAX = 10000 }; /* the newest ones; older attempts are in the database */
 
@@ -120,6 +121,31 @@ void route_checkpoints(struct http_request *request)
         }
     }
     http_page_answer(request, &page);
+}
+
+/* One of a step: the one that counts; "newest" is the one that a restore would take. */
+void route_checkpoint(struct http_request *request)
+{
+    const struct job *job = http_job(request);
+    const char *step = request->segments[3];
+    uint64_t number = 0;
+    if (job == NULL) {
+        return;
+    }
+    const struct core *core = http_core(request);
+    const struct checkpoint *best = core_checkpoint_best(core, job);
+    const struct checkpoint *one = text_equal(step, "newest") ? best
+                                   : text_to_u64(step, INT64_MAX, &number) == 0
+                                       ? core_checkpoint_of_step(core, job, number)
+                                       : NULL;
+    if (one == NULL) {
+        http_problem(request, 404, "not-found", "keepstep get checkpoints JOB",
+                     "%s has no checkpoint of step %.32s", job->d.name, step);
+        return;
+    }
+    json_t *object = show_checkpoint(one, core);
+    json_object_set_new(object, "newest_usable", json_boolean(one == best));
+    http_answer(request, 200, object);
 }
 
 void route_goodput(struct http_request *request)

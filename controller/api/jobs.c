@@ -188,6 +188,43 @@ void route_job_verb(struct http_request *request)
     }
 }
 
+/* POST /jobs/{job}/checkpoints/{step}/pin: "newest" is the one that a restore would take. */
+void route_checkpoint_verb(struct http_request *request)
+{
+    static const struct {
+        const char *word;
+        uint8_t verb;
+    } verbs[] = {
+        {"pin", REQUEST_PIN},
+        {"unpin", REQUEST_UNPIN},
+        {"verify", REQUEST_VERIFY},
+    };
+    const struct job *job = http_job_own(request);
+    const char *step = request->segments[3];
+    struct request ask = {.has_step = !text_equal(step, "newest")};
+    if (job == NULL) {
+        return;
+    }
+    ask.job = job->d.job;
+    if (ask.has_step && text_to_u64(step, INT64_MAX, &ask.step) != 0) {
+        http_problem(request, 400, "invalid-request", "a step, or newest",
+                     "'%.32s' is not the step of a checkpoint", step);
+        return;
+    }
+    json_t *body = http_body_json(request);
+    if (body == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+        ask.verb = text_equal(verbs[i].word, request->segments[4]) ? verbs[i].verb : ask.verb;
+    }
+    bool ok = http_member_text(request, body, "reason", ask.reason, sizeof ask.reason);
+    json_decref(body);
+    if (ok) {
+        http_ask_core(request, &ask, NULL);
+    }
+}
+
 void route_checkpoint_now(struct http_request *request)
 {
     const struct job *job = http_job_own(request);

@@ -132,6 +132,9 @@ static json_t *conditions(const struct core *core, const struct job *job)
     const struct checkpoint *best = core_checkpoint_best(core, job);
     add_condition(list, "Progressing", steps, steps ? "StepsAdvance" : "NotRunning", "");
     add_condition(list, "Checkpointed", best != NULL, best != NULL ? "Recent" : "None", "");
+    if (job->saves.text[0] != '\0') {
+        add_condition(list, "CheckpointsReadable", false, "NotListed", job->saves.text);
+    }
     if (core_held(core)) {
         add_condition(list, "AutomationHeld", true, "Held", core_held_text(core));
     }
@@ -412,6 +415,9 @@ json_t *show_recovery(const struct core *core, const struct recovery *recovery)
     show_set_number(object, "moved_nodes", d->moved_nodes);
     show_set_number(object, "shifted_ranks", d->shifted_ranks);
     show_set_number(object, "merged", d->merged);
+    show_set_number(object, "skipped_count", d->skipped);
+    set(object, "skipped", show_skipped(core, recovery));
+    show_set_parts(object, d->parts);
     set(object, "blamed", blamed(core, d->incident));
     set(object, "incident",
         incident != NULL ? json_sprintf("I-%04u", incident->d.incident) : json_null());
@@ -468,25 +474,5 @@ json_t *show_incident(const struct core *core, const struct incident *incident)
     set(object, "verdict", d->judged ? verdict(d) : json_null());
     set(object, "blamed", blamed(core, d->incident));
     set(object, "facts", facts(core, d->incident));
-    return object;
-}
-
-json_t *show_checkpoint(const struct checkpoint *checkpoint, const struct core *core)
-{
-    json_t *object = json_object();
-    const struct record_image_checkpoint *d = &checkpoint->d;
-    const struct job *job = core_job(core, d->job);
-    show_set_number(object, "step", d->step);
-    show_set_number(object, "attempt", d->attempt);
-    show_set_text(object, "state", WORD(checkpoint_state, d->state));
-    set(object, "job", job != NULL ? show_text(job->d.name) : json_null());
-    set(object, "time", show_time(d->at_wall_ms));
-    show_set_number(object, "shards", d->shards);
-    show_set_number(object, "bytes", d->bytes);
-    set(object, "took_seconds", show_seconds(d->took_ms));
-    set(object, "stall_seconds", show_seconds(d->stall_ms));
-    show_set_text(object, "hash", d->hash);
-    show_set_text(object, "directory", d->directory);
-    show_set_text(object, "note", d->note);
     return object;
 }

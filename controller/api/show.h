@@ -28,6 +28,10 @@ json_t *show_node(const struct core *core, const struct node *node);
 json_t *show_recovery(const struct core *core, const struct recovery *recovery);
 json_t *show_incident(const struct core *core, const struct incident *incident);
 json_t *show_checkpoint(const struct checkpoint *checkpoint, const struct core *core);
+/* The checkpoints that a recovery's plan passed over, newest first, each with its reason. */
+json_t *show_skipped(const struct core *core, const struct recovery *recovery);
+/* parts and missing_parts; a checkpoint that does not say (0) lacks nothing that is known. */
+void show_set_parts(json_t *object, uint32_t parts);
 /* Folded hostlist of nodes for which `test` holds. */
 json_t *show_hostlist(const struct core *core,
                       bool (*test)(const struct core *, const struct node *, const void *),

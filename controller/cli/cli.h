@@ -197,6 +197,11 @@ int change_code(const struct cli *cli, const struct answer *answer);
 /* ---- get.c ---- */
 void print_recoveries(const struct cli *cli, const json_t *items);
 
+/* ---- job_action.c ---- */
+/* POSTs the reason to /v1/jobs/JOB + suffix, shows plan and result; an exit code. */
+int job_act(struct cli *cli, const char *job, const char *suffix);
+const char *job_name(const char *word); /* "job/demo" and "demo" are the same; borrowed */
+
 /* ---- watch.c ---- */
 /* Follows a job until it is over (or `until`: running, succeeded, step=N, is reached); the exit
  * code of `wait`. */

@@ -75,6 +75,19 @@ static void print_layout(const json_t *job)
         plural((uint64_t)nodes, "node", "nodes"));
 }
 
+static void print_missing(const json_t *checkpoint)
+{
+    const json_t *list = json_object_get(checkpoint, "missing_parts");
+    size_t index;
+    json_t *part;
+    json_array_foreach(list, index, part)
+    {
+        printf("%s%s", index > 0 ? ", " : "              warning: its manifest lists no ",
+               json_string_value(part));
+    }
+    printf("%s", json_array_size(list) > 0 ? "\n" : "");
+}
+
 static void print_progress(const json_t *job)
 {
     char a[TEXT];
@@ -83,9 +96,11 @@ static void print_progress(const json_t *job)
     printf("%-13s %lld%s%s%s\n", "Step:", number(job, "step"), each[0] != '\0' ? ", " : "", each,
            each[0] != '\0' ? "/step" : "");
     if (json_is_object(checkpoint)) {
-        printf("%-13s step %lld %s, %s ago, %s\n", "Checkpoint:", number(checkpoint, "step"),
-               member(checkpoint, "state"), ago_of(checkpoint, "time", a, sizeof a),
-               member(checkpoint, "directory"));
+        printf("%-13s step %lld %s%s, %s ago, %s\n", "Checkpoint:", number(checkpoint, "step"),
+               member(checkpoint, "state"),
+               member(checkpoint, "pinned_by")[0] != '\0' ? ", pinned" : "",
+               ago_of(checkpoint, "time", a, sizeof a), member(checkpoint, "directory"));
+        print_missing(checkpoint);
     } else {
         line("Checkpoint:", "none yet");
     }
@@ -236,6 +251,7 @@ static void print_incident(const json_t *incident)
 
 static void print_recovery(const json_t *recovery)
 {
+    char text[LINE];
     size_t index;
     json_t *one;
     printf("%s  %s  cause %s, %s after %.2f s\n", member(recovery, "id"), member(recovery, "job"),
@@ -243,6 +259,16 @@ static void print_recovery(const json_t *recovery)
            (double)number(recovery, "took_ms") / 1000.0);
     printf("Steps      %lld lost: last %lld, restored from %lld\n", number(recovery, "lost_steps"),
            number(recovery, "last_step"), number(recovery, "restore_step"));
+    json_array_foreach(json_object_get(recovery, "skipped"), index, one)
+    {
+        printf("Skipped    step %lld of attempt %lld, %s: %s\n", number(one, "step"),
+               number(one, "attempt"), member(one, "state"),
+               harmless(member(one, "note"), text, sizeof text));
+    }
+    json_array_foreach(json_object_get(recovery, "missing_parts"), index, one)
+    {
+        printf("Warning    its manifest lists no %s\n", json_string_value(one));
+    }
     printf("Layout     %lld %s moved, %lld %s shifted\nTimeline   ",
            number(recovery, "moved_nodes"),
            plural((uint64_t)number(recovery, "moved_nodes"), "node", "nodes"),

@@ -184,11 +184,47 @@ static void print_spares(const struct cli *cli, const json_t *items)
 
 /* ---- checkpoints, recoveries, attempts ------------------------------------------------------- */
 
+/* "newest usable; lacks scheduler; all hashes read again on gpu-0001; before lr change". */
+static void checkpoint_note(struct table *table, const json_t *one)
+{
+    const json_t *errand = json_object_get(one, "errand");
+    const char *texts[] = {truth(one, "newest_usable") ? "newest usable" : "", member(one, "note"),
+                           member(one, "pinned_why")};
+    struct buf text;
+    size_t index;
+    json_t *part;
+    buf_init(&text, 4096);
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        if (texts[i][0] != '\0') {
+            (void)!buf_printf(&text, "%s%s", text.size > 0 ? "; " : "", texts[i]);
+        }
+    }
+    json_array_foreach(json_object_get(one, "missing_parts"), index, part)
+    {
+        (void)!buf_printf(&text, "%s%s",
+                          index > 0       ? ", "
+                          : text.size > 0 ? "; lacks "
+                                          : "lacks ",
+                          json_string_value(part));
+    }
+    if (json_is_object(errand)) {
+        long long total = number(errand, "bytes");
+        (void)!buf_printf(
+            &text, "%s%s on %s, %lld %%", text.size > 0 ? "; " : "",
+            text_equal(member(errand, "task"), "verify") ? "being verified" : "being removed",
+            member(errand, "node"),
+            total > 0 ? (long long)((double)number(errand, "bytes_done") * 100.0 / (double)total)
+                      : 0);
+    }
+    table_text(table, text.size > 0 ? buf_text(&text) : "-");
+    buf_done(&text);
+}
+
 static void print_checkpoints(const struct cli *cli, const json_t *items)
 {
     (void)cli;
-    static const char *const heads[] = {">STEP", "STATE",  ">ATTEMPT", ">AGE",
-                                        ">TOOK", ">STALL", ">BYTES",   "NOTE"};
+    static const char *const heads[] = {">STEP",  "STATE",  ">ATTEMPT", ">AGE", ">TOOK",
+                                        ">STALL", ">BYTES", "PINNED",   "NOTE"};
     char a[TEXT];
     struct table table;
     size_t index;
@@ -203,11 +239,8 @@ static void print_checkpoints(const struct cli *cli, const json_t *items)
         table_text(&table, seconds_of(one, "took_seconds", a, sizeof a));
         table_text(&table, seconds_of(one, "stall_seconds", a, sizeof a));
         table_member(&table, one, "bytes");
-        if (truth(one, "newest_usable")) {
-            table_text(&table, "newest usable");
-        } else {
-            table_member(&table, one, "note");
-        }
+        table_member(&table, one, "pinned_by");
+        checkpoint_note(&table, one);
     }
     table_print(&table);
 }

@@ -1,4 +1,4 @@
-/* job_action.c: cancel, hold, release, restart, checkpoint now. */
+/* job_action.c: cancel, hold, release, restart; what the checkpoint verbs share with them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
-static const char *job_name(const char *word)
+const char *job_name(const char *word)
 {
     return strncmp(word, "job/", 4) == 0 ? word + 4 : word;
 }
@@ -111,7 +111,7 @@ static int post(struct cli *cli, const char *path, const char *body, size_t size
     return code;
 }
 
-static int act(struct cli *cli, const char *job, const char *suffix)
+int job_act(struct cli *cli, const char *job, const char *suffix)
 {
     struct buf path;
     size_t size = 0;
@@ -134,13 +134,5 @@ int verb_job_action(struct cli *cli)
         return say_usage("keepstep %s JOB", cli->words[0]);
     }
     text_format(suffix, sizeof suffix, "/%s", cli->words[0]);
-    return act(cli, cli->words[1], suffix);
-}
-
-int verb_checkpoint(struct cli *cli)
-{
-    if (cli->count != 3 || !text_equal(cli->words[1], "now")) {
-        return say_usage("keepstep checkpoint now JOB");
-    }
-    return act(cli, cli->words[2], "/checkpoints");
+    return job_act(cli, cli->words[1], suffix);
 }

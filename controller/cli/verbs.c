@@ -60,8 +60,13 @@ static const struct verb verbs[] = {
      "keepstep release llama\n"},
     {"restart", verb_job_action, "JOB", "planned restart from the last checkpoint",
      "dry-run|reason", "keepstep restart llama --reason \"new driver\"\n"},
-    {"checkpoint", verb_checkpoint, "now JOB", "ask for a save", "dry-run|reason",
-     "keepstep checkpoint now llama\n"},
+    {"checkpoint", verb_checkpoint, "now JOB | pin|unpin|verify JOB [STEP]",
+     "ask for a save; keep one, read one again", "dry-run|reason|wait",
+     "keepstep checkpoint now llama\n"
+     "keepstep checkpoint pin llama 184000 --reason \"before lr change\"\n"
+     "keepstep checkpoint unpin llama 184000\n"
+     "keepstep checkpoint verify llama           the newest usable one\n"
+     "keepstep checkpoint verify llama 184000 --wait\n"},
     {"recover", verb_recover, "show ID | history [JOB]", "what happened, why, what it cost",
      "job|limit",
      "keepstep recover history llama\n"
@@ -138,7 +143,7 @@ static const struct {
     {"timeout", "DURATION", "then exit code 7"},
     {"type", "NAME", "only events of this type, such as NodeLost"},
     {"user", "NAME", "only of this user"},
-    {"wait", "", "until the job is over; 0 succeeded, 20 failed, 21 cancelled, 23 held"},
+    {"wait", "", "until it is over; of a job: 0 succeeded, 20 failed, 21 cancelled, 23 held"},
     {"when", "WORD", "checkpoint (default), now, job-end"},
 };
 

@@ -49,6 +49,8 @@ static const char full[] = "version: 1\n"
                            "  drain_wait: 5m\n"
                            "  restore: latest-verified\n"
                            "  max_lost: 100\n"
+                           "  keep_last: 5\n"
+                           "  keep_every: 6h\n"
                            "signals: {stop_grace: 10s, recovery_grace: 3s}\n"
                            "recovery:\n"
                            "  mode: process\n"
@@ -142,7 +144,9 @@ static void the_full_file_has_every_key(void **state)
     struct job_spec spec;
     json_t *tree = read_good(full, &spec);
     for (size_t i = 0; i < count; i++) {
-        if (config_get(tree, keys[i].path) == NULL) {
+        bool of_another_format = strcmp(keys[i].path, "checkpoint.marker") == 0 ||
+                                 strcmp(keys[i].path, "checkpoint.reader") == 0;
+        if (config_get(tree, keys[i].path) == NULL && !of_another_format) {
             fail_msg("%s is not in the tree", keys[i].path);
         }
     }
@@ -364,6 +368,56 @@ static void contradictions_are_found(void **state)
              "", 3);
 }
 
+static void formats_of_checkpoints(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys;
+        uint8_t reader;
+    } good[] = {
+        {"on_drain: none", READER_NONE},
+        {"dir: /ck", READER_KEEPSTEP},
+        {"dir: /ck, format: megatron", READER_MEGATRON},
+        {"dir: /ck, format: torch-dcp", READER_TORCH_DCP},
+        {"dir: /ck, format: marker, marker: DONE", READER_MARKER},
+        {"dir: /ck, format: command, reader: site", READER_COMMAND},
+    };
+    static const struct {
+        const char *keys;
+        const char *path;
+        const char *says;
+    } bad[] = {
+        {"format: megatron", "checkpoint.dir", "is missing"},
+        {"dir: /ck, format: pickle", "checkpoint.format", "pickle"},
+        {"dir: /ck, format: marker", "checkpoint.marker", "is missing"},
+        {"dir: /ck, format: marker, marker: a/b", "checkpoint.marker", "not the name of a file"},
+        {"dir: /ck, format: marker, marker: \"..\"", "checkpoint.marker", "not the name"},
+        {"dir: /ck, marker: DONE", "checkpoint.marker", "for format marker alone"},
+        {"dir: /ck, format: command", "checkpoint.reader", "is missing"},
+        {"dir: /ck, reader: site", "checkpoint.reader", "for format command alone"},
+        {"dir: /ck, format: command, reader: /bin/sh", "checkpoint.reader", ""},
+        {"dir: /ck, format: megatron, keep_last: 3", "checkpoint.keep_last",
+         "needs format keepstep"},
+        {"dir: /ck, keep_every: 1h", "checkpoint.keep_every", "needs keep_last"},
+    };
+    char text[512];
+    struct job_spec spec;
+    for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+        (void)snprintf(text, sizeof text, SMALL "checkpoint: {%s}\n", good[i].keys);
+        json_decref(read_good(text, &spec));
+        assert_int_equal(spec.reader, good[i].reader);
+        assert_int_equal(spec.keep_last, 0);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        (void)snprintf(text, sizeof text, SMALL "checkpoint: {%s}\n", bad[i].keys);
+        json_t *tree = NULL;
+        assert_int_equal(read_yaml(text, "u", &tree, &spec), -EINVAL);
+        assert_true(report.count >= 1);
+        assert_string_equal(report.problems[0].path, bad[i].path);
+        assert_non_null(strstr(report.problems[0].text, bad[i].says));
+    }
+}
+
 static void documents_that_are_none_are_refused(void **state)
 {
     (void)state;
@@ -420,6 +474,7 @@ int main(void)
         cmocka_unit_test(ten_faults_are_told_at_once),
         cmocka_unit_test(one_fault_is_told_once),
         cmocka_unit_test(contradictions_are_found),
+        cmocka_unit_test(formats_of_checkpoints),
         cmocka_unit_test(documents_that_are_none_are_refused),
         cmocka_unit_test(a_file_that_is_too_long_is_refused),
         cmocka_unit_test(secrets_are_masked),
