@@ -339,15 +339,20 @@ static void judge_all(const struct list *list, save_emit *emit, void *context)
 {
     uint32_t complete = 0;
     uint32_t incomplete = 0;
+    uint32_t files = 0; /* of a checkpoint of 16,384 ranks there are as many */
     struct save_found *found = mem_alloc(1, sizeof(*found));
     for (uint32_t i = 0; i < list->count && complete < SAVE_COMPLETE_MAX; i++) {
         if (!judge(list, &list->names[i], found)) {
             continue;
         }
+        files += found->tally.files;
         complete += found->complete ? 1 : 0;
         incomplete += found->complete ? 0 : 1;
         if (found->complete || incomplete <= SAVE_INCOMPLETE_MAX) {
             emit(context, found);
+        }
+        if (complete >= SAVE_COMPLETE_LEAST && files >= SAVE_FILES_ENOUGH) {
+            break;
         }
     }
     mem_free(found);

@@ -25,6 +25,8 @@ enum {
     SAVE_FOLDERS_MAX = 100000,
     SAVE_COMPLETE_MAX = 8,
     SAVE_INCOMPLETE_MAX = 24,
+    SAVE_FILES_ENOUGH = 20000, /* once so many were looked at, SAVE_COMPLETE_LEAST are enough */
+    SAVE_COMPLETE_LEAST = 2,
 };
 
 struct save_query {

@@ -322,6 +322,28 @@ static void test_ten_thousand_folders(void **state)
     expect(tree, tree->count - 1, MANY - 100 - SAVE_COMPLETE_MAX + 1, "");
 }
 
+/* A checkpoint of many ranks is long to look at: the newest two of them are enough. */
+static void test_many_files(void **state)
+{
+    struct tree *tree = *state;
+    char name[64];
+    for (int step = 1; step <= 4; step++) {
+        (void)snprintf(name, sizeof(name), "step-%d", step);
+        make_folder(tree, name);
+        (void)snprintf(name, sizeof(name), "step-%d/DONE", step);
+        put(tree, name, "");
+        for (int i = 0; step > 2 && i < SAVE_FILES_ENOUGH / 2; i++) {
+            char target[PATH_SIZE];
+            (void)snprintf(target, sizeof(target), "%s/step-%d/%d", tree->path, step, i);
+            assert_int_equal(link(path_of(tree, name), target), 0);
+        }
+    }
+    assert_int_equal(list(tree, "marker"), 0);
+    assert_int_equal(tree->count, SAVE_COMPLETE_LEAST);
+    expect(tree, 0, 4, "");
+    expect(tree, 1, 3, "");
+}
+
 /* ---- torch-dcp ------------------------------------------------------------------------------------ */
 
 static void test_torch_dcp(void **state)
@@ -584,6 +606,7 @@ int main(void)
         TEST(test_unreadable_folder),
         TEST(test_no_folder_holds_nothing),
         TEST(test_ten_thousand_folders),
+        TEST(test_many_files),
         TEST(test_torch_dcp),
         TEST(test_change_is_noticed),
         TEST(test_megatron),
