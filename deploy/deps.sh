@@ -16,7 +16,7 @@ pkg-config'
 optional_packages='python3-torch'
 
 # libclang-rt is named after clang's own release where there is no package without a number.
-test_packages='clang clang-format clang-tidy cppcheck shellcheck universal-ctags git
+test_packages='g++ clang clang-format clang-tidy cppcheck shellcheck universal-ctags git
 sqlite3 procps iproute2 iptables curl'
 
 have() {
@@ -60,7 +60,7 @@ test | all) wanted="$build_packages $test_packages" ;;
     ;;
 esac
 
-# nvcc compiles with g++; without the toolkit nothing here is C++.
+# nvcc compiles with g++; without the toolkit only a test is C++.
 if [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || command -v nvcc >/dev/null 2>&1; then
     wanted="$wanted g++"
 fi

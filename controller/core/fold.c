@@ -867,7 +867,9 @@ static int fold_recovery_plan(struct core *core, const struct record *r, struct 
     if (code == 0) {
         recovery->d.planned = true;
         recovery->d.attempt_new = u->attempt;
-        recovery->d.last_step = u->last_step;
+        if (u->last_step > recovery->d.last_step) { /* what failed meanwhile never came as far */
+            recovery->d.last_step = u->last_step;
+        }
         recovery->d.restore_step = u->restore_step;
         recovery->d.lost_steps += u->lost_steps; /* a merged failure may lose more */
         recovery->d.moved_nodes += u->moved_nodes;

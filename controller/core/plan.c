@@ -539,6 +539,17 @@ static uint64_t last_step(const struct core *core, const struct job *job)
     return known > job->step_top ? known : job->step_top;
 }
 
+/* The step of the state that a plan gives up: what the attempt before it had done or, when it never
+ * came that far or was not even launched, what it was to begin from. */
+static uint64_t step_given_up(const struct core *core, const struct job *job)
+{
+    if (!job->d.attempted) {
+        return 0;
+    }
+    uint64_t done = job->d.launched ? last_step(core, job) : 0;
+    return done > job->d.restore_step ? done : job->d.restore_step;
+}
+
 /* ---- placement ------------------------------------------------------------------------------ */
 
 static bool must_leave(const struct core *core, const struct node *node)
@@ -760,9 +771,9 @@ static enum plan_result swap(struct core *core, struct job *job)
     }
     const struct checkpoint *checkpoint = choose(core, job);
     uint64_t from = checkpoint != NULL ? checkpoint->d.step : 0;
-    uint64_t last = last_step(core, job);
+    uint64_t last = step_given_up(core, job);
     bool again = job->d.attempted && !job->d.launched; /* re-planned before it was launched */
-    uint64_t lost_steps = !again && last > from ? last - from : 0;
+    uint64_t lost_steps = last > from ? last - from : 0;
     if (must_ask_person(job, lost_steps)) {
         char reason[TEXT_SIZE];
         text_format(reason, sizeof reason,
@@ -837,7 +848,7 @@ void plan_foresee(struct core *core, struct job *job, char text[TEXT_SIZE])
     const struct checkpoint *from =
         failed_twice(job, best) ? checkpoint_best_but(core, job, best) : best;
     uint64_t step = from != NULL ? from->d.step : 0;
-    uint64_t last = last_step(core, job);
+    uint64_t last = step_given_up(core, job);
     uint64_t lost_steps = last > step ? last - step : 0;
     char more[TEXT_SIZE];
     text[0] = '\0';

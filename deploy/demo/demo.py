@@ -2,14 +2,15 @@
 """demo.py: the main job on one machine, without a GPU, with real processes and real kills.
 
 A controller, four active nodes of two ranks and two spares train a byte-level language model on the
-licence texts that Debian ships. Then:
+licence texts that Debian ships: 2 x 2 x 2 ranks, tensor x pipeline x data parallel. Then:
   1. a node is killed whole with kill -9,
-  2. a rank of another node is killed, and while that recovery runs the controller is killed with
-     kill -9 and started again,
+  2. the newest checkpoint is damaged and a rank of another node is killed, and while that recovery
+     runs the controller is killed with kill -9 and started again,
   3. an operator drains a third node.
-Each recovers by itself. The same job then runs unbroken in a fresh process tree with an empty
-checkpoint folder, and the final weights are compared bit for bit. build/demo/report.json says what
-was seen. `--keep` leaves the cluster running afterwards, to play with.
+Each recovers by itself; the second from the checkpoint before the damaged one. The same job then
+runs unbroken in a fresh process tree with an empty checkpoint folder, and the final weights are
+compared bit for bit. build/demo/report.json says what was seen. `--keep` leaves the cluster running
+afterwards, to play with.
 """
 
 import argparse
@@ -51,8 +52,9 @@ def sha256(path):
 
 def spec(cluster, weights, initial, seed=1, steps=STEPS):
     extra = ["--output-weights", weights, "--dump-initial-weights", initial]
-    return trainer_spec(cluster, name=JOB, data=8, steps=steps, folder=cluster.folder / "ckpt",
-                        extra=extra, every=EVERY, step_min_ms=STEP_MS, seed=seed)
+    return trainer_spec(cluster, name=JOB, tensor=2, pipeline=2, data=2, steps=steps,
+                        folder=cluster.folder / "ckpt", extra=extra, every=EVERY,
+                        step_min_ms=STEP_MS, seed=seed)
 
 
 def newest_line(cluster):
@@ -62,12 +64,19 @@ def newest_line(cluster):
     return (int(found[-1][0]), float(found[-1][1])) if found else (0, None)
 
 
+def many(count, what):
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def show_phases(screen, recovery):
     parts = [f"{p['name']} {p['ms'] / 1000:.2f}s" for p in recovery["phases"]]
     screen.say("   " + " | ".join(parts))
     blamed = ", ".join(recovery["blamed"]) or "nobody"
-    screen.say(f"   blamed {blamed}; {recovery['lost_steps']} steps lost, "
-               f"{recovery['moved_nodes']} nodes moved, {recovery['shifted_ranks']} ranks shifted, "
+    for one in recovery["skipped"]:
+        screen.say(f"   checkpoint of step {one['step']} passed over: {one['note']}")
+    screen.say(f"   blamed {blamed}; {many(recovery['lost_steps'], 'step')} lost, "
+               f"{many(recovery['moved_nodes'], 'node')} moved, "
+               f"{many(recovery['shifted_ranks'], 'rank')} shifted, "
                f"{recovery['took_ms'] / 1000:.2f} s in all")
 
 
@@ -108,10 +117,25 @@ def fault_node(cluster, screen):
     return {"fault": "node", "node": victim, "step": step}
 
 
+def damage_newest(cluster, screen):
+    """Flips one bit in a shard of the newest complete checkpoint; returns its step."""
+    newest = max((one for one in cluster.get(f"/v1/jobs/{JOB}/checkpoints")["items"]
+                  if one["state"] == "complete"), key=lambda one: one["step"])
+    shard = sorted(pathlib.Path(newest["directory"]).glob("shard-*"))[3]
+    with open(shard, "r+b") as file:
+        file.seek(shard.stat().st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+    screen.say(f"one bit flipped in {shard.parent.name}/{shard.name}")
+    return newest["step"]
+
+
 def fault_rank(cluster, screen):
-    screen.head("2. a rank is killed, and the controller while it recovers")
+    screen.head("2. the newest checkpoint is damaged, a rank killed, the controller too meanwhile")
     victim = cluster.slot_nodes(JOB)[1]
     step = off_checkpoint(cluster)
+    damaged = damage_newest(cluster, screen)
     rank, pid = sorted(cluster.rank_pids(victim).items())[0]
     os.kill(pid, signal.SIGKILL)
     screen.say(f"rank {rank} on {victim} (pid {pid}) killed after step {step}, while the next one ran")
@@ -122,7 +146,7 @@ def fault_rank(cluster, screen):
     screen.say(f"controller killed in phase {phase}")
     cluster.start_controller()
     screen.say("controller started again")
-    return {"fault": "rank", "node": victim, "rank": rank, "step": step}
+    return {"fault": "rank", "node": victim, "rank": rank, "step": step, "damaged_step": damaged}
 
 
 def fault_drain(cluster, screen):
@@ -173,6 +197,7 @@ def make_report(faults, recoveries, hashes, seconds):
     listed = [{"id": r["id"], "cause": r["cause"], "blamed": r["blamed"], "why": r["why"],
                "phases_ms": {p["name"]: p["ms"] for p in r["phases"]}, "took_ms": r["took_ms"],
                "last_step": r["last_step"], "restore_step": r["restore_step"],
+               "skipped": [{"step": one["step"], "why": one["note"]} for one in r["skipped"]],
                "lost_steps": r["lost_steps"], "moved_nodes": r["moved_nodes"],
                "shifted_ranks": r["shifted_ranks"]} for r in recoveries]
     return {"commit": commit_of_tree(), "weights_identical": hashes["broken"] == hashes["unbroken"],
@@ -189,6 +214,10 @@ def judge(report):
     if len({hashes["broken"], hashes["initial"], hashes["other_seed"]}) != 3:
         wrong.append("initial weights, or those of another seed, equal the final ones")
     for fault, recovery in zip(report["faults"], report["recoveries"]):
+        damaged = fault.get("damaged_step")
+        if damaged is not None and (recovery["restore_step"] >= damaged or damaged not in
+                                    [one["step"] for one in recovery["skipped"]]):
+            wrong.append(f"the damaged checkpoint of step {damaged} was not passed over")
         if recovery["last_step"] < fault["step"]:
             wrong.append(f"{fault['fault']}: hit after step {fault['step']}, but the recovery knows "
                          f"of step {recovery['last_step']} only")

@@ -279,7 +279,8 @@ def rank_log(cluster, node, job, attempt, rank):
 def children_said(cluster, name):
     """[(node, pid)] of the children that ranks of the present attempt said they left behind."""
     job, found = cluster.job(name), []
-    for slot, node in enumerate(cluster.slot_nodes(name)):
+    placed = [(slot, node) for slot, node in enumerate(cluster.slot_nodes(name)) if node]
+    for slot, node in placed:
         for rank in range(slot * cluster.ranks_per_node, (slot + 1) * cluster.ranks_per_node):
             with contextlib.suppress(OSError):
                 text = rank_log(cluster, node, job["id"], job["attempt"], rank)

@@ -320,8 +320,9 @@ def whoami():
 
 
 def trainer_spec(cluster, name="demo", data=8, steps=150, folder=None, extra=(), seed=1,
-                 every=20, step_min_ms=100, more=""):
-    """YAML of a job that runs the reference trainer on the licence texts that Debian ships."""
+                 every=20, step_min_ms=100, more="", tensor=1, pipeline=1):
+    """YAML of a job that runs the reference trainer, tensor x pipeline x data ranks of it, on the
+    licence texts that Debian ships."""
     folder = pathlib.Path(folder or cluster.folder / "ckpt")
     folder.mkdir(parents=True, exist_ok=True)
     text = "/usr/share/common-licenses"
@@ -335,7 +336,7 @@ run:
   workdir: {folder}
   user: {whoami()}
   allow_root: {root}
-layout: {{data: {data}, ranks_per_node: {cluster.ranks_per_node}}}
+layout: {{tensor: {tensor}, pipeline: {pipeline}, data: {data}, ranks_per_node: {cluster.ranks_per_node}}}
 checkpoint: {{dir: {folder}, drain_wait: 20s}}
 signals: {{stop_grace: 5s, recovery_grace: 2s}}
 {more}"""
