@@ -50,6 +50,7 @@ struct cli {
     bool hold;
     bool wait;
     bool accept_inventory;
+    bool after_checkpoint;
     bool help;
     bool hush; /* while connections are tried again: no line for each failure */
     const char *reason;

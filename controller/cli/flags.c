@@ -45,6 +45,7 @@ static const struct flag flags[] = {
     SWITCH("all", 0, false, all),
     SWITCH("problems", 0, false, problems),
     SWITCH("accept-inventory", 0, false, accept_inventory),
+    SWITCH("after-checkpoint", 0, false, after_checkpoint),
     TEXT("reason", 0, false, reason),
     TEXT("when", 0, false, when),
     TEXT("clear", 0, false, clear),

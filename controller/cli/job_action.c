@@ -36,8 +36,10 @@ static void show_plan(const struct cli *cli, const json_t *answer)
     } else if (is(cli, "hold")) {
         printf("It stops after its next checkpoint and keeps its place.\n");
     } else if (is(cli, "restart")) {
-        printf("All %s ranks start again from the newest checkpoint", ranks);
-        if (again > 0) {
+        printf("All %s ranks start again from %s", ranks,
+               cli->after_checkpoint ? "a checkpoint that is asked for first"
+                                     : "the newest checkpoint");
+        if (again > 0 && !cli->after_checkpoint) {
             printf("; %lld %s done again at the most", again,
                    plural((uint64_t)again, "step is", "steps are"));
         }
@@ -115,8 +117,11 @@ int job_act(struct cli *cli, const char *job, const char *suffix)
 {
     struct buf path;
     size_t size = 0;
-    char *body =
-        change_body(json_pack("{s:s}", "reason", cli->reason != NULL ? cli->reason : ""), &size);
+    json_t *tree = json_pack("{s:s}", "reason", cli->reason != NULL ? cli->reason : "");
+    if (cli->after_checkpoint) {
+        json_object_set_new(tree, "after_checkpoint", json_true());
+    }
+    char *body = change_body(tree, &size);
     if (body == NULL) {
         return EXIT_USAGE;
     }

@@ -59,7 +59,8 @@ static const struct verb verbs[] = {
     {"release", verb_job_action, "JOB", "let a held job go on", "dry-run|reason",
      "keepstep release llama\n"},
     {"restart", verb_job_action, "JOB", "planned restart from the last checkpoint",
-     "dry-run|reason", "keepstep restart llama --reason \"new driver\"\n"},
+     "after-checkpoint|dry-run|reason",
+     "keepstep restart llama --after-checkpoint --reason \"new driver\"\n"},
     {"checkpoint", verb_checkpoint, "now JOB | pin|unpin|verify JOB [STEP]",
      "ask for a save; keep one, read one again", "dry-run|reason|wait",
      "keepstep checkpoint now llama\n"
@@ -122,6 +123,7 @@ static const struct {
     const char *doc;
 } flag_docs[] = {
     {"accept-inventory", "", "what the node reports now is what it has"},
+    {"after-checkpoint", "", "ask for a save first, so that no step is done again"},
     {"all", "", "jobs that are over, too"},
     {"attempt", "N", "of an earlier attempt; default: the current one"},
     {"clear", "CODE", "take this mark away, whoever set it"},

@@ -61,7 +61,8 @@ struct request {
     uint8_t automation;         /* enum automation_word */
     /* jobs */
     uint32_t job;
-    bool after_checkpoint; /* hold, restart: at the next checkpoint */
+    bool after_checkpoint; /* restart: a save first, waited for up to checkpoint.drain_wait, and not
+                              at once; a hold asks for one always, as a drain does by its `when` */
     bool has_step;         /* pin, unpin, verify: of this step; else the newest usable one */
     uint64_t step;
     const struct job_spec *spec; /* submit */

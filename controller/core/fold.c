@@ -993,6 +993,8 @@ static int fold_save_asked(struct core *core, const struct record *r, struct err
     struct job *job;
     int code = need_job(core, r->u.save_asked.job, &job, err);
     if (code == 0) {
+        bool first = r->u.save_asked.stop && !job->d.stop_request;
+        job->d.stop_asked_service_ms = first ? r->service_ms : job->d.stop_asked_service_ms;
         job->d.save_request = r->u.save_asked.request;
         job->d.stop_request = r->u.save_asked.stop;
     }

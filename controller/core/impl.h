@@ -227,7 +227,13 @@ void job_look(struct core *core, struct job *job);
 void job_stop_for_good(struct core *core, struct job *job, const char *reason);
 void job_end_attempt(struct core *core, struct job *job); /* its stop is ordered from now on */
 void job_fence_rest(struct core *core, struct job *job, const char *text);
-void job_ask_save(struct core *core, struct job *job);
+void job_ask_save(struct core *core, struct job *job); /* now, and it goes on */
+void job_ask_stop(struct core *core, struct job *job); /* a save, and then it ends its attempt */
+/* Whether its program can be asked for a save before a planned stop; text says why not, and
+ * otherwise what is waited for, and how long. */
+bool job_can_save(const struct core *core, const struct job *job, char text[TEXT_SIZE]);
+uint64_t job_steps_at_risk(const struct core *core,
+                           const struct job *job); /* since the last save */
 void job_ask_hold(struct core *core, struct job *job, bool on, const char *actor);
 bool job_runs(const struct job *job); /* ranks of the current attempt are wanted to run */
 void job_due(const struct core *core, const struct job *job, uint64_t *due_ms);

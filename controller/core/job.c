@@ -13,10 +13,12 @@
 #include <string.h>
 
 #include "controller/core/impl.h"
+#include "proto/base/duration.h"
 
 enum {
     STEP_FLOOR_MS = 30000,
     STEP_FACTOR = 5,
+    LEAVE_MS = 2000, /* a program that has saved as it was asked leaves by itself within this */
     CHECKPOINT_LIMIT_MS = 30 * 60 * 1000,
     EVAL_LIMIT_MS = 60 * 60 * 1000,
 };
@@ -388,7 +390,14 @@ static void ask_save(struct core *core, struct job *job, bool stop)
 
 void job_ask_save(struct core *core, struct job *job)
 {
-    ask_save(core, job, false);
+    ask_save(core, job, job->d.stop_request); /* a stop that was asked for stands */
+}
+
+void job_ask_stop(struct core *core, struct job *job)
+{
+    if (!job->d.stop_request) {
+        ask_save(core, job, true);
+    }
 }
 
 void job_ask_hold(struct core *core, struct job *job, bool on, const char *actor)
@@ -405,6 +414,26 @@ void job_ask_hold(struct core *core, struct job *job, bool on, const char *actor
 static bool uses_library(const struct core *core, const struct job *job)
 {
     return core->slots[job->slot_base].mailbox;
+}
+
+bool job_can_save(const struct core *core, const struct job *job, char text[TEXT_SIZE])
+{
+    if (!uses_library(core, job)) {
+        text_copy(text, TEXT_SIZE, "its program cannot be asked for a save");
+        return false;
+    }
+    char wait[DURATION_TEXT_SIZE];
+    duration_format(job->d.drain_wait_ms, wait);
+    text_format(text, TEXT_SIZE,
+                "a save is asked for and waited for up to %s (checkpoint.drain_wait)", wait);
+    return true;
+}
+
+uint64_t job_steps_at_risk(const struct core *core, const struct job *job)
+{
+    const struct checkpoint *best = core_checkpoint_best(core, job);
+    uint64_t saved = best != NULL ? best->d.step : 0;
+    return job->step_top > saved ? job->step_top - saved : 0;
 }
 
 /* The most urgent wish that one of the job's nodes leaves, or that the job is held or restarted. */
@@ -450,6 +479,67 @@ static uint32_t leaving_count(const struct core *core, const struct job *job)
     return count;
 }
 
+/* The complete save that began after the planned stop was asked for; NULL = not yet. */
+static const struct checkpoint *asked_save(const struct core *core, const struct job *job)
+{
+    for (uint32_t i = 0; i < core->checkpoint_count; i++) {
+        const struct checkpoint *one = &core->checkpoints[i];
+        bool good = one->d.state == CKPT_COMPLETE || one->d.state == CKPT_VERIFIED;
+        if (one->d.job == job->d.job && one->d.attempt == job->d.attempt && good &&
+            one->began_ms >= job->d.stop_asked_service_ms) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+static void say_no_save(struct core *core, const struct job *job)
+{
+    char wait[DURATION_TEXT_SIZE];
+    duration_format(job->d.drain_wait_ms, wait);
+    struct record *record = record_begin(core, RECORD_acted_kind);
+    text_copy(record->u.acted.actor, NAME_SIZE, "keepstep");
+    text_copy(record->u.acted.verb, NAME_SIZE, "stop-without-save");
+    text_format(record->u.acted.result, TEXT_SIZE, "no save within %s (checkpoint.drain_wait)",
+                wait);
+    record->job = job->d.job;
+    record_subject(record, "job/%s", job->d.name);
+    record_says(record, "SaveMissed", SEVERITY_WARN,
+                "no save was complete within %s (checkpoint.drain_wait): it stops without one",
+                wait);
+    core_emit(core, record);
+}
+
+/* The stop was asked for: it comes when the save is there and the program has had the time to leave
+ * by itself, at once when it goes on with steps beyond the save, or without a save at the limit. The
+ * limits are on service time, so that a new controller waits no longer than the old one would. */
+static void wait_for_save(struct core *core, struct job *job)
+{
+    const struct checkpoint *saved = asked_save(core, job);
+    bool goes_on = saved != NULL && job->step_top > saved->d.step + 1;
+    uint64_t until = saved != NULL ? saved->d.at_service_ms + LEAVE_MS
+                                   : job->d.stop_asked_service_ms + job->d.drain_wait_ms;
+    uint64_t now = service_now(core);
+    until = goes_on ? now : until;
+    job->drain_ms = now < until ? core->t + (until - now) : 0;
+    if (now < until || !core_ready(core)) {
+        return; /* right after a start its commit may still be on the way */
+    }
+    if (saved == NULL) {
+        say_no_save(core, job);
+    }
+    recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
+}
+
+static const char *planned_change(const struct core *core, const struct job *job)
+{
+    if (job->d.hold_asked) {
+        return "stop it after a save, to hold it";
+    }
+    return leaving_count(core, job) > 0 ? "stop it, to move it off nodes that are to leave"
+                                        : "stop it after a save, to start it again";
+}
+
 /* A planned change: ask for a save, and when it is there (or cannot be had) stop and swap. */
 static void look_for_change(struct core *core, struct job *job)
 {
@@ -469,10 +559,7 @@ static void look_for_change(struct core *core, struct job *job)
         return;
     }
     if (core_held(core) || core->g.breaker_open) {
-        job_would(core, job, 0,
-                  job->d.hold_asked ? "stop it at its next checkpoint, to hold it"
-                                    : "stop it at its next checkpoint, to move it off nodes that "
-                                      "are to leave");
+        job_would(core, job, 0, planned_change(core, job));
         return;
     }
     if (!job->d.hold_asked && !job->d.stop_request &&
@@ -482,20 +569,13 @@ static void look_for_change(struct core *core, struct job *job)
     if (!link_settled(core)) {
         return; /* right after a start: whether it can save is not known yet */
     }
-    bool can_ask = when == WHEN_CHECKPOINT && job->d.save_on_drain && uses_library(core, job);
-    if (!can_ask) {
+    bool save_first = when == WHEN_CHECKPOINT && (job->d.save_on_drain || job->d.stop_request);
+    if (!save_first || !uses_library(core, job)) {
         recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
         return;
     }
-    if (!job->d.stop_request) {
-        ask_save(core, job, true);
-    }
-    if (job->drain_ms == 0) {
-        job->drain_ms = core->t + job->d.drain_wait_ms;
-    }
-    if (core->t >= job->drain_ms) {
-        recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
-    }
+    job_ask_stop(core, job);
+    wait_for_save(core, job);
 }
 
 static void look(struct core *core, struct job *job)

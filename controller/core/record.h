@@ -329,6 +329,7 @@ enum {
     X(S, U32, incident, 1) /* the open one; 0 = none */                                                \
     X(S, U32, save_request, 1)                                                                         \
     X(S, BOOL, stop_request, 1)                                                                        \
+    X(S, U64, stop_asked_service_ms, 1) /* since when; its save is waited for from then on */          \
     X(S, U64, restore_step, 1)                                                                         \
     X(S, U32, restore_attempt, 1)                                                                      \
     X(S, U32, port, 1)                                                                                 \

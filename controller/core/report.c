@@ -230,6 +230,7 @@ static void job_progress(struct core *core, struct job *job)
         if (slot->step_max > job->step_top) {
             job->step_top = slot->step_max;
             job->step_at_ms = core->t; /* `least` stands still with a silent agent */
+            core->look = core->look || job->d.stop_request; /* it does not leave as it was asked */
         }
     }
     if (least != UINT64_MAX && least > job->step) {

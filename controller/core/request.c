@@ -219,6 +219,27 @@ static void cancel(struct core *core, const struct request *request)
                   job->d.name, job->d.stop_grace_ms);
 }
 
+/* How the hold that was asked for comes about, by where the job stands. */
+static void say_held(struct core *core, const struct request *request, const struct job *job)
+{
+    char text[TEXT_SIZE];
+    if (job->d.state == JOB_RUNNING && !job->d.save_on_drain) {
+        text_format(text, sizeof text,
+                    "stops and is held: its file says checkpoint.on_drain: none");
+    } else if (job->d.state == JOB_RUNNING) {
+        char how[TEXT_SIZE];
+        bool saves = job_can_save(core, job, how);
+        text_format(text, sizeof text, saves ? "%s, then it is held" : "stops and is held: %s",
+                    how);
+    } else if (job->d.attempted || job->d.recovery != 0) {
+        text_format(text, sizeof text, "is %s: held as soon as that is through",
+                    WORD(job_state, job->d.state));
+    } else {
+        text_copy(text, sizeof text, "held before its start");
+    }
+    request_reply(core, request, 0, job->d.job, true, "%s: %s", job->d.name, text);
+}
+
 static void hold(struct core *core, const struct request *request)
 {
     struct job *job = live_job(core, request);
@@ -238,8 +259,7 @@ static void hold(struct core *core, const struct request *request)
             job_move(core, job, JOB_HELD, "held by an operator; keepstep release goes on");
         }
     }
-    request_reply(core, request, 0, job->d.job, true, "%s: held after its next checkpoint",
-                  job->d.name);
+    say_held(core, request, job);
 }
 
 static void release(struct core *core, const struct request *request)
@@ -341,14 +361,29 @@ static void restart(struct core *core, const struct request *request)
                       WORD(job_state, job->d.state));
         return;
     }
+    char how[TEXT_SIZE];
+    bool after = job_can_save(core, job, how) && request->after_checkpoint;
+    uint64_t again = job_steps_at_risk(core, job);
     if (!request->dry_run) {
         char subject[SUBJECT_SIZE];
         text_format(subject, sizeof subject, "job/%s", job->d.name);
-        request_audit(core, request, "restart", subject, "planned restart");
-        recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
+        request_audit(core, request, "restart", subject, after ? "after a save" : "now");
+        if (after) {
+            job_ask_stop(core, job);
+        } else {
+            recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
+        }
     }
-    request_reply(core, request, 0, job->d.job, true, "%s: restarts from its newest checkpoint",
-                  job->d.name);
+    if (after) {
+        request_reply(core, request, 0, job->d.job, true, "%s: %s, then it restarts", job->d.name,
+                      how);
+    } else {
+        request_reply(core, request, 0, job->d.job, true,
+                      "%s: restarts now from its newest checkpoint, %llu %s done again%s%s",
+                      job->d.name, (unsigned long long)again,
+                      text_plural(again, "step is", "steps are"),
+                      request->after_checkpoint ? ": " : "", request->after_checkpoint ? how : "");
+    }
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -388,14 +423,42 @@ static void count_moves(struct core *core, const struct request *request, uint32
     }
 }
 
+/* When the slots move, and what that costs: of the first job that it meets. */
+static void say_when(const struct core *core, const struct request *request, char text[TEXT_SIZE])
+{
+    const struct job *job = NULL;
+    for (uint32_t i = 0; i < request->node_count && job == NULL; i++) {
+        job = core_job(core, core_node(core, request->nodes[i])->d.job);
+    }
+    char how[TEXT_SIZE] = "its file says checkpoint.on_drain: none";
+    bool save = request->when == WHEN_CHECKPOINT;
+    bool saves = save && job != NULL && job->d.save_on_drain && job_can_save(core, job, how);
+    text[0] = '\0';
+    if (job == NULL || request->when == WHEN_JOB_END) {
+        return;
+    }
+    if (job->d.state != JOB_RUNNING) {
+        text_format(text, TEXT_SIZE, ", %s is %s", job->d.name, WORD(job_state, job->d.state));
+    } else if (saves) {
+        text_format(text, TEXT_SIZE, ", %s", how);
+    } else {
+        uint64_t again = job_steps_at_risk(core, job);
+        text_format(text, TEXT_SIZE, ", %llu %s of %s done again%s%s", (unsigned long long)again,
+                    text_plural(again, "step", "steps"), job->d.name, save ? ": " : "",
+                    save ? how : "");
+    }
+}
+
 static void drain(struct core *core, const struct request *request)
 {
+    char when[TEXT_SIZE];
     uint32_t slots;
     uint32_t spares;
     if (!nodes_exist(core, request)) {
         return;
     }
     count_moves(core, request, &slots, &spares);
+    say_when(core, request, when);
     if (request->when != WHEN_JOB_END && slots > spares) {
         request_reply(
             core, request, -ENOSPC, 0, false,
@@ -424,11 +487,19 @@ static void drain(struct core *core, const struct request *request)
                       text_plural(request->node_count, "node holds", "nodes hold"));
         return;
     }
+    if (request->when == WHEN_JOB_END) {
+        request_reply(core, request, 0, 0, true, "%u %s %u %s and %s until the job ends",
+                      request->node_count,
+                      text_plural(request->node_count, "node holds", "nodes hold"), slots,
+                      text_plural(slots, "slot", "slots"),
+                      text_plural(request->node_count, "keeps it", "keep them"));
+        return;
+    }
     request_reply(
-        core, request, 0, 0, true, "%u %s %u %s; %u of %u ready %s would take %s; when: %s",
+        core, request, 0, 0, true, "%u %s %u %s; %u of %u ready %s would take %s; when: %s%s",
         request->node_count, text_plural(request->node_count, "node holds", "nodes hold"), slots,
         text_plural(slots, "slot", "slots"), slots, spares, text_plural(spares, "spare", "spares"),
-        text_plural(slots, "it", "them"), WORD(leave_when, request->when));
+        text_plural(slots, "it", "them"), WORD(leave_when, request->when), when);
 }
 
 static void cordon(struct core *core, const struct request *request)

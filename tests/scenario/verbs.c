@@ -716,7 +716,7 @@ static int run_nodes_request(struct play *play, const struct words *words, struc
     return 0;
 }
 
-/* cancel|hold|release|restart|ask-save JOB */
+/* cancel|hold|release|restart|ask-save JOB [after-checkpoint] */
 static int run_job_request(struct play *play, const struct words *words, struct err *err)
 {
     static const struct named_verb verbs[] = {{"cancel", REQUEST_CANCEL},
@@ -726,6 +726,7 @@ static int run_job_request(struct play *play, const struct words *words, struct 
                                               {"ask-save", REQUEST_CHECKPOINT}};
     struct request request = {0};
     request.verb = (uint8_t)named(verbs, ARRAY_SIZE(verbs), words->at[0]);
+    request.after_checkpoint = words->count > 2 && text_equal(words->at[2], "after-checkpoint");
     int code = job_ref(play, words->at[1], &request.job, err);
     if (code == 0) {
         say_reply(play, rig_request(play->rig, &request));
@@ -804,7 +805,7 @@ static const struct verb verbs[] = {
     {"cancel", run_job_request, 1, "cancel JOB"},
     {"hold", run_job_request, 1, "hold JOB"},
     {"release", run_job_request, 1, "release JOB"},
-    {"restart", run_job_request, 1, "restart JOB"},
+    {"restart", run_job_request, 1, "restart JOB [after-checkpoint]"},
     {"ask-save", run_job_request, 1, "ask-save JOB"},
     {"pause", run_cluster_request, 0, "pause"},
     {"resume", run_cluster_request, 0, "resume"},
