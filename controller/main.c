@@ -360,8 +360,14 @@ static void carry(void *context, const struct action *action)
     }
     const struct node *node = core_node(controller->core, action->node);
     if (node != NULL && controller->fence != NULL) {
-        fence_node(controller->fence, node->d.name, node->d.address);
+        fence_node(controller->fence, node->d.node, node->d.name, node->d.address);
     }
+}
+
+static void fenced(void *context, uint32_t node, bool ok)
+{
+    struct controller *controller = context;
+    loop_fenced(controller->loop, node, ok);
 }
 
 static int start_agents(struct controller *controller, struct err *err)
@@ -378,7 +384,8 @@ static int start_agents(struct controller *controller, struct err *err)
     }
     controller->relay = relay_create(controller->loop, controller->agents);
     if (controller->config.fence_program[0] != '\0') {
-        controller->fence = fence_create(&controller->uv, controller->config.fence_program);
+        controller->fence =
+            fence_create(&controller->uv, controller->config.fence_program, fenced, controller);
     }
     loop_set_carrier(controller->loop, carry, controller);
     return 0;

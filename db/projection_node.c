@@ -33,6 +33,7 @@ static const struct projection_sql rows[] = {
     {RECORD_node_back_kind, LOG("back", ":r_message")},
     {RECORD_node_removed_kind, "UPDATE nodes SET removed = 1 WHERE node = :node"},
     {RECORD_node_removed_kind, LOG("removed", ":r_message")},
+    {RECORD_node_fence_kind, LOG("fence", ":state")},
     {RECORD_inventory_accepted_kind,
      "UPDATE nodes SET accepted_gpus = :gpu_count, accepted_hash = @inventory_hash "
      "WHERE node = :node"},

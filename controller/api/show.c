@@ -324,6 +324,8 @@ json_t *show_node(const struct core *core, const struct node *node)
     show_set_number(object, "gpus", node->d.gpu_count);
     set(object, "agent", agent_of(node));
     set(object, "lost", node->d.lost ? json_string(WORD(lost_how, node->d.lost_how)) : json_null());
+    set(object, "fence",
+        node->d.fence != FENCE_NONE ? json_string(WORD(fence_state, node->d.fence)) : json_null());
     show_set_number(object, "strikes", node->d.strikes);
     set(object, "since", show_time(wall_of(core, node->d.life_service_ms)));
     set(object, "marks", marks(core, node));

@@ -249,6 +249,7 @@ static void start(struct core *core, const struct event *event)
     core_emit(core, record);
     core->nonce = core->g.term << 32;
     say_quarantined(core);
+    node_fence_again(core);
     core->look = true;
 }
 
@@ -379,6 +380,9 @@ static void dispatch(struct core *core, const struct event *event)
         return;
     case EVENT_STORE:
         core->store_failing = event->u.store == STORE_FAILING;
+        return;
+    case EVENT_FENCED:
+        node_fenced(core, event->u.fenced.node, event->u.fenced.ok);
         return;
     }
 }

@@ -22,6 +22,7 @@ enum event_kind {
     EVENT_PINGED,  /* answer to ACTION_PING: does the old session still answer? */
     EVENT_REQUEST, /* an operator's or a user's request */
     EVENT_STORE,   /* commits began to fail, or work again */
+    EVENT_FENCED,  /* the hook of ACTION_FENCE has ended, or cannot be started */
 };
 
 enum request_verb {
@@ -88,6 +89,10 @@ struct event {
         bool pinged_alive;
         const struct request *request;
         uint8_t store; /* enum event_store_state */
+        struct {
+            uint32_t node;
+            bool ok;
+        } fenced;
     } u;
 };
 
@@ -98,7 +103,8 @@ enum action_kind {
     ACTION_CLOSE, /* close the session after what was sent; text says why */
     ACTION_PING,  /* does this session's agent answer within 2 s? -> EVENT_PINGED */
     ACTION_REPLY, /* answer of a request: result 0 or -errno, text for the person */
-    ACTION_FENCE, /* hooks.fence_node for a node, where a site has one */
+    ACTION_FENCE, /* hooks.fence_node for a node, where a site has one -> EVENT_FENCED; said again by
+                     a new controller as long as it has no answer, so the hook must bear that */
 };
 
 /* An action leaves only after the records of its own and all earlier steps are durable. Losing one

@@ -333,6 +333,16 @@ static int fold_inventory_accepted(struct core *core, const struct record *r, st
     return code;
 }
 
+static int fold_node_fence(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = need_node(core, r->u.node_fence.node, &node, err);
+    if (code == 0) {
+        node->d.fence = r->u.node_fence.state;
+    }
+    return code;
+}
+
 static int fold_strike(struct core *core, const struct record *r, struct err *err)
 {
     struct node *node;
@@ -391,6 +401,10 @@ static int fold_mark_cleared(struct core *core, const struct record *r, struct e
                        WORD(mark_owner, u->owner), u->code);
     }
     drop_at(core->marks, &core->mark_count, at, sizeof *core->marks);
+    struct node *node = node_at(core, u->node);
+    if (node != NULL && u->owner == MARK_RECOVERY && text_equal(u->code, "unproven")) {
+        node->d.fence = FENCE_NONE; /* the next time is another one */
+    }
     return 0;
 }
 

@@ -188,6 +188,13 @@ void mark_waive(struct core *core, struct node *node, const char *actor, const c
 void mark_clear(struct core *core, struct node *node, uint8_t owner, const char *code,
                 const char *actor, const char *text);
 void node_lose(struct core *core, struct node *node, uint8_t how);
+/* Ranks of this attempt (job 0: of whatever) may still run there and nobody can say otherwise: the
+ * node gets the mark recovery/unproven and, where a site has a hook, is cut off by it. */
+void node_fence(struct core *core, struct node *node, uint32_t job, uint32_t attempt,
+                const char *text);
+bool node_fence_waits(const struct core *core, const struct node *node); /* for the hook's answer */
+void node_fenced(struct core *core, uint32_t node, bool ok);
+void node_fence_again(struct core *core); /* at a start: hooks that have not answered */
 bool node_said_goodbye(const struct core *core, const struct node *node); /* for reboot, for good */
 void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye *goodbye);
 void node_ack(struct core *core, struct node *node);

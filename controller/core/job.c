@@ -184,18 +184,7 @@ void job_fence_rest(struct core *core, struct job *job, const char *text)
             mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL) {
             continue;
         }
-        if (core->config.fence_hook) {
-            action_begin(core, ACTION_FENCE)->node = node->d.node;
-        }
-        mark_set(core, node,
-                 &(struct mark_order){.owner = MARK_RECOVERY,
-                                      .level = MARK_LEAVE,
-                                      .when = WHEN_NOW,
-                                      .code = "unproven",
-                                      .actor = "keepstep",
-                                      .job = job->d.job,
-                                      .attempt = job->d.attempt,
-                                      .text = text});
+        node_fence(core, node, job->d.job, job->d.attempt, text);
     }
 }
 
@@ -627,6 +616,12 @@ void job_due(const struct core *core, const struct job *job, uint64_t *due_ms)
 {
     if (core_job_over(job) || job->d.quarantined) {
         return;
+    }
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
+        if (node != NULL && node_fence_waits(core, node)) {
+            due_min(due_ms, node->fence_ms);
+        }
     }
     if (job->d.state == JOB_STOPPING) {
         due_min(due_ms, job->stop_ms + job->d.stop_grace_ms + core->config.kill_extra_ms);

@@ -653,6 +653,77 @@ bool node_said_goodbye(const struct core *core, const struct node *node)
     return mark_find(core, node->d.node, MARK_REPAIR, "goodbye") != NULL;
 }
 
+/* ---- fencing -------------------------------------------------------------------------------- */
+
+enum { FENCE_WAIT_MS = 10000 };
+
+static void record_fence(struct core *core, struct node *node, uint8_t to)
+{
+    static const char *const says[fence_state_count] = {
+        [FENCE_NONE] = "",
+        [FENCE_ASKED] = "hooks.fence_node is to cut it off",
+        [FENCE_DONE] = "hooks.fence_node has cut it off",
+        [FENCE_FAILED] = "hooks.fence_node failed: it may still reach what it shares",
+    };
+    struct record *record = record_begin(core, RECORD_node_fence_kind);
+    record->u.node_fence.node = node->d.node;
+    record->u.node_fence.state = to;
+    record->node = node->d.node;
+    record->job = node->d.job;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "NodeFence", to == FENCE_FAILED ? SEVERITY_ERROR : SEVERITY_INFO, "%s",
+                says[to]);
+    core_emit(core, record);
+}
+
+static void order_fence(struct core *core, struct node *node)
+{
+    action_begin(core, ACTION_FENCE)->node = node->d.node;
+    node->fence_ms = core->t + FENCE_WAIT_MS;
+}
+
+void node_fence(struct core *core, struct node *node, uint32_t job, uint32_t attempt,
+                const char *text)
+{
+    if (core->config.fence_hook && job != 0 && node->d.fence == FENCE_NONE) {
+        record_fence(core, node, FENCE_ASKED);
+        order_fence(core, node);
+    }
+    mark_set(core, node,
+             &(struct mark_order){.owner = MARK_RECOVERY,
+                                  .level = MARK_LEAVE,
+                                  .when = WHEN_NOW,
+                                  .code = "unproven",
+                                  .actor = "keepstep",
+                                  .job = job,
+                                  .attempt = attempt,
+                                  .text = text});
+}
+
+bool node_fence_waits(const struct core *core, const struct node *node)
+{
+    return node->d.fence == FENCE_ASKED && core->t < node->fence_ms;
+}
+
+void node_fenced(struct core *core, uint32_t id, bool ok)
+{
+    struct node *node = node_at(core, id);
+    if (node != NULL && node->d.fence == FENCE_ASKED) {
+        record_fence(core, node, ok ? FENCE_DONE : FENCE_FAILED);
+        core->look = true;
+    }
+}
+
+/* The order was durable before anybody could carry it out: whether it was is not known. */
+void node_fence_again(struct core *core)
+{
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        if (core->nodes[i].d.fence == FENCE_ASKED && core->config.fence_hook) {
+            order_fence(core, &core->nodes[i]);
+        }
+    }
+}
+
 void node_lose(struct core *core, struct node *node, uint8_t how)
 {
     CHECK(!node->d.lost);
@@ -678,15 +749,8 @@ void node_lose(struct core *core, struct node *node, uint8_t how)
 
     struct job *job = job_id != 0 ? job_at(core, job_id) : NULL;
     bool may_run = job != NULL && job->d.attempted && job->d.launched;
-    mark_set(core, node,
-             &(struct mark_order){.owner = MARK_RECOVERY,
-                                  .level = MARK_LEAVE,
-                                  .when = WHEN_NOW,
-                                  .code = "unproven",
-                                  .actor = "keepstep",
-                                  .job = may_run ? job_id : 0,
-                                  .attempt = may_run ? job->d.attempt : 0,
-                                  .text = "lost: not used until its agent reports it empty"});
+    node_fence(core, node, may_run ? job_id : 0, may_run ? job->d.attempt : 0,
+               "lost: not used until its agent reports it empty");
     node_settle(core, node);
     if (job != NULL && !(job->slots_done > 0 && slot_at(core, job, slot)->d.done)) {
         lost_fact(core, node, job, how); /* one lost after its ranks ended well changes nothing */

@@ -65,6 +65,7 @@ enum record_owner record_owner(uint16_t kind)
     case RECORD_mark_set_kind:
     case RECORD_mark_cleared_kind:
     case RECORD_strike_kind:
+    case RECORD_node_fence_kind:
         return RECORD_OF_NODE;
     case RECORD_acted_kind:
     case RECORD_foreign_seen_kind: /* said again with the next report */

@@ -273,8 +273,11 @@ enum {
     X(S, BOOL, stepped, 1)                                                                         \
     X(S, U64, step, 1)
 /* An operator moved the counters past what agents report: the store was older than the world. */
-#define RECORD_counters_adopted(X, S)  X(S, U32, job, 1) X(S, U32, attempt, 1) X(S, U64, term, 1)
-#define RECORD_job_quarantined(X, S)   X(S, U32, job, 1) X(S, TEXT, text, TEXT_SIZE)
+#define RECORD_counters_adopted(X, S) X(S, U32, job, 1) X(S, U32, attempt, 1) X(S, U64, term, 1)
+#define RECORD_job_quarantined(X, S)  X(S, U32, job, 1) X(S, TEXT, text, TEXT_SIZE)
+/* The hook that cuts a node off was ordered, or has ended: only the mark recovery/unproven says
+ * whether anything may still run there. */
+#define RECORD_node_fence(X, S)        X(S, U32, node, 1) X(S, WORD, state, fence_state)
 #define RECORD_rollback_approved(X, S) X(S, U32, job, 1) X(S, TEXT, actor, NAME_SIZE)
 
 /* ---- images ------------------------------------------------------------------------------ */
@@ -302,6 +305,7 @@ enum {
     X(S, BOOL, lost, 1)                                                                            \
     X(S, BOOL, clean, 1)                                                                           \
     X(S, WORD, lost_how, lost_how)                                                                 \
+    X(S, WORD, fence, fence_state)                                                                 \
     X(S, U64, probation_service_ms, 1) /* until then the last choice as a spare; 0 = none */       \
     X(S, U32, accepted_gpus, 1)                                                                    \
     X(S, U64, accepted_hash, 1)                                                                    \
@@ -451,6 +455,7 @@ enum {
     K(44, counters_adopted)                                                                        \
     K(45, checkpoint_pinned)                                                                       \
     K(46, checkpoint_removed)                                                                      \
+    K(47, node_fence)                                                                              \
     K(64, image_core)                                                                              \
     K(65, image_node)                                                                              \
     K(66, image_mark)                                                                              \

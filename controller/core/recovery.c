@@ -301,7 +301,7 @@ bool recovery_all_gone(const struct core *core, const struct job *job, bool *ret
             node->d.lost || mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL;
         slot->gone = node->session != 0 && report_gone(node, job->d.job, attempt);
         *ret_fenced = *ret_fenced || fenced;
-        all = all && (fenced || slot->gone);
+        all = all && (slot->gone || (fenced && !node_fence_waits(core, node)));
     }
     return all;
 }
@@ -322,15 +322,8 @@ static void fence_unclean(struct core *core, struct job *job)
         for (uint32_t k = 0; node != NULL && k < node->report_count; k++) {
             const struct attempt_report *report = &node->reports[k];
             if (report->job == job->d.job && report->unclean && !report->empty) {
-                mark_set(core, node,
-                         &(struct mark_order){.owner = MARK_RECOVERY,
-                                              .level = MARK_LEAVE,
-                                              .when = WHEN_NOW,
-                                              .code = "unproven",
-                                              .actor = "keepstep",
-                                              .job = job->d.job,
-                                              .attempt = job->d.attempt,
-                                              .text = "a process there does not end even by KILL"});
+                node_fence(core, node, job->d.job, job->d.attempt,
+                           "a process there does not end even by KILL");
             }
         }
     }

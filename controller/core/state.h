@@ -44,6 +44,7 @@ struct node {
     uint8_t answer_now;            /* … of the round that runs */
     uint64_t probe_nonce;
     uint64_t probe_ms;    /* deadline of the round; 0 = none runs */
+    uint64_t fence_ms;    /* until then the site's hook is waited for; 0 = it is not */
     uint64_t check_nonce; /* quick check in flight; 0 = none */
     uint64_t check_ms;    /* its deadline */
     uint64_t checked_ms;  /* last passed check; 0 = never in this process */

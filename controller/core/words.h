@@ -168,6 +168,13 @@
     X(SOURCE_CHECK, "check")                                                                       \
     X(SOURCE_LAUNCH, "launch")
 
+/* What became of the site's hook that cuts a node off. */
+#define FENCE_STATE(X)                                                                             \
+    X(FENCE_NONE, "none")                                                                          \
+    X(FENCE_ASKED, "asked")                                                                        \
+    X(FENCE_DONE, "done")                                                                          \
+    X(FENCE_FAILED, "failed")
+
 /* How a node was lost. */
 #define LOST_HOW(X)                                                                                \
     X(LOST_SILENT, "host silent")                                                                  \
@@ -197,6 +204,7 @@
     X(restore_policy, RESTORE_POLICY)                                                              \
     X(severity, SEVERITY)                                                                          \
     X(fact_source, FACT_SOURCE)                                                                    \
+    X(fence_state, FENCE_STATE)                                                                    \
     X(lost_how, LOST_HOW)
 
 #define WORDS_ENUM(constant, word)  constant,

@@ -226,6 +226,12 @@ void loop_pinged(struct loop *loop, uint64_t session, bool alive)
     queue_event(loop, &event, NULL);
 }
 
+void loop_fenced(struct loop *loop, uint32_t node, bool ok)
+{
+    struct event event = {.kind = EVENT_FENCED, .u.fenced = {.node = node, .ok = ok}};
+    queue_event(loop, &event, NULL);
+}
+
 /* ---- requests ------------------------------------------------------------------------------ */
 
 /* A copy that owns what it points to. */

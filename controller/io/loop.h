@@ -55,6 +55,7 @@ void loop_hello(struct loop *loop, uint64_t session, struct message *message);  
 void loop_message(struct loop *loop, uint64_t session, struct message *message); /* same */
 void loop_closed(struct loop *loop, uint64_t session);
 void loop_pinged(struct loop *loop, uint64_t session, bool alive);
+void loop_fenced(struct loop *loop, uint32_t node, bool ok); /* answer to ACTION_FENCE */
 
 /* Carries out one durable action other than ACTION_REPLY. Borrowed for the call. It may queue
  * events; it must not run the loop. */

@@ -324,6 +324,19 @@ static void deliver(struct rig *rig, struct rig_node *node, const struct message
     }
 }
 
+static void fence(struct rig *rig, uint32_t id)
+{
+    struct event event = {.kind = EVENT_FENCED};
+    event.u.fenced.node = id;
+    event.u.fenced.ok = rig->fence == RIG_FENCE_WORKS;
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        rig->fences[i] += text_equal(rig->nodes[i].name, core_node(rig->core, id)->d.name) ? 1 : 0;
+    }
+    if (rig->fence != RIG_FENCE_HANGS) {
+        rig_step(rig, &event);
+    }
+}
+
 static void carry_out(struct rig *rig, const struct core_output *output)
 {
     /* The next step reuses the output's memory, and delivering may step: work on a copy. */
@@ -340,6 +353,8 @@ static void carry_out(struct rig *rig, const struct core_output *output)
         } else if (action->kind == ACTION_CLOSE && node != NULL) {
             node->session = 0;
             rig_event(rig, EVENT_CLOSED, action->session);
+        } else if (action->kind == ACTION_FENCE) {
+            fence(rig, action->node);
         } else if (action->kind == ACTION_PING) {
             struct event event = {.kind = EVENT_PINGED, .session = action->session};
             event.u.pinged_alive = node != NULL && node->agent_up;

@@ -11,6 +11,8 @@
 enum { RIG_SAVES_MAX = 32 };
 enum { RIG_NODES_MAX = 64, RIG_RECORDS_MAX = 20000, RIG_RANKS = 2 };
 
+/* What the site's fencing hook does; it is there only with config.fence_hook. */
+enum rig_fence { RIG_FENCE_WORKS, RIG_FENCE_FAILS, RIG_FENCE_HANGS };
 enum rig_peer { RIG_PEER_OK, RIG_PEER_REFUSED, RIG_PEER_SILENT, RIG_PEER_NOTHING };
 
 struct rig_attempt {
@@ -85,6 +87,8 @@ struct rig {
     uint32_t commit_ends[RIG_RECORDS_MAX]; /* record_count after each commit that held any */
     uint32_t commit_count;
     uint64_t starts[RIG_NODES_MAX]; /* processes started on each node in all */
+    uint8_t fence;                  /* enum rig_fence */
+    uint32_t fences[RIG_NODES_MAX]; /* how often the hook was started for each node */
     int32_t reply_result;
     uint32_t reply_job;
     char reply_text[TEXT_SIZE];

@@ -107,8 +107,9 @@ void show_outcome(const struct rig *rig, struct buf *buf)
         if (id != 0) {
             marks_of(rig, id, text);
         }
-        code = buf_printf(buf, "%s: %llu processes started, marks%s\n", rig->nodes[i].name,
-                          (unsigned long long)rig->starts[i], text);
+        code = buf_printf(buf, "%s: %llu processes started, marks%s%s\n", rig->nodes[i].name,
+                          (unsigned long long)rig->starts[i], text,
+                          rig->fences[i] > 0 ? ", cut off by the hook" : "");
     }
     CHECK(code == 0);
 }

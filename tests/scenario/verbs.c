@@ -131,17 +131,24 @@ static int run_nodes(struct play *play, const struct words *words, struct err *e
     uint64_t rack = 2;
     uint64_t grace = 0;
     const char *text = option(words, "grace");
+    static const char *const fences[] = {"works", "fails", "hangs"};
+    const char *fence = option(words, "fence");
+    uint8_t hook = RIG_FENCE_WORKS;
     int code = text_to_u64(words->at[1], RIG_NODES_MAX, &count);
     code = code < 0 ? code : number_option(words, "limit", &limit, err);
     code = code < 0 ? code : number_option(words, "rack", &rack, err);
     code = code < 0 || text == NULL ? code : duration_parse(text, &grace, err);
+    code =
+        code < 0 || fence == NULL ? code : word_ref(fences, ARRAY_SIZE(fences), fence, &hook, err);
     if (code < 0 || play->rig != NULL || rack == 0) {
         return err_set(err, -EINVAL, "nodes: once, and at most %d", RIG_NODES_MAX);
     }
     limits.agents = (uint32_t)limit;
     config.start_grace_ms = (uint32_t)grace;
+    config.fence_hook = fence != NULL;
     play->rig = rig_create_with((uint32_t)count, 1, &limits, &config);
     play->rig->synchronous = true;
+    play->rig->fence = hook;
     play->start_ms = play->rig->now_ms;
     for (uint32_t i = 0; i < count; i++) {
         text_format(play->rig->nodes[i].rack, NAME_SIZE, "r%02u", i / (uint32_t)rack + 1);
@@ -768,7 +775,7 @@ static int run_ask(struct play *play, const struct words *words, struct err *err
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static const struct verb verbs[] = {
-    {"nodes", run_nodes, 1, "nodes N [limit=N] [rack=N] [grace=1s]"},
+    {"nodes", run_nodes, 1, "nodes N [limit=N] [rack=N] [grace=1s] [fence=works|fails|hangs]"},
     {"connect", run_connect, 0, "connect [NODE...]"},
     {"run", run_run, 1, "run 500ms"},
     {"until", run_until, 3, "until JOB STATE|phase PHASE|step N LIMIT"},
