@@ -12,7 +12,8 @@ static const struct projection_sql rows[] = {
      "INSERT INTO nodes (node, name, life, life_wall_ms, joined_wall_ms) "
      "VALUES (:node, :name, 'joining', :r_wall, :r_wall) "
      "ON CONFLICT DO UPDATE SET name = :name, life = 'joining', life_wall_ms = :r_wall, "
-     "removed = 0"},
+     "joined_wall_ms = :r_wall, removed = 0, lost = 0, lost_how = '', clean = 0, boot_id = '', "
+     "incarnation = '', accepted_gpus = 0, accepted_hash = '', strikes = 0, job = 0, slot = 0"},
     {RECORD_node_joined_kind, LOG("joined", ":name")},
     {RECORD_node_session_kind,
      "UPDATE nodes SET session_wall_ms = :r_wall, clean = :clean, boot_id = :boot_id, "
@@ -31,7 +32,7 @@ static const struct projection_sql rows[] = {
     {RECORD_node_lost_kind, LOG("lost", ":how")},
     {RECORD_node_back_kind, "UPDATE nodes SET lost = 0 WHERE node = :node"},
     {RECORD_node_back_kind, LOG("back", ":r_message")},
-    {RECORD_node_removed_kind, "UPDATE nodes SET removed = 1 WHERE node = :node"},
+    {RECORD_node_removed_kind, "UPDATE nodes SET removed = 1, lost = 0 WHERE node = :node"},
     {RECORD_node_removed_kind, LOG("removed", ":r_message")},
     {RECORD_node_fence_kind, LOG("fence", ":state")},
     {RECORD_inventory_accepted_kind,

@@ -121,7 +121,7 @@ static const char *not_welcome(uint8_t result)
     case HELLO_FULL:
         return "refused: the controller has no place for more agents";
     case HELLO_RETIRED:
-        return "refused: this node was removed";
+        return "refused: this node was removed; a restart of this agent joins anew";
     default:
         return "refused: for a reason that this version does not know";
     }

@@ -39,6 +39,10 @@ enum request_verb {
     REQUEST_UNDRAIN,
     REQUEST_CORDON,
     REQUEST_UNCORDON,
+    /* Forgets nodes that hold no slot: marks, suspicion, inventory and strikes go, the name's history
+     * stays in the store. An agent that was there when its node was removed is refused from then on
+     * (HELLO_RETIRED); a later start of it, or another boot, is a new node that joins and is checked
+     * like any other, under the same id. */
     REQUEST_REMOVE,
     REQUEST_ADOPT, /* foreign ranks on the nodes, or counters of a newer store */
     REQUEST_STOP_FOREIGN,

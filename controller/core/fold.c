@@ -237,18 +237,20 @@ static int need_node(struct core *core, uint32_t id, struct node **ret_node, str
 static int fold_node_joined(struct core *core, const struct record *r, struct err *err)
 {
     const struct record_node_joined *u = &r->u.node_joined;
-    if (u->node != core->node_count + 1 || core->node_count >= core->limits.agents) {
+    struct node *node = node_at(core, u->node);
+    bool again = node != NULL && node->d.removed && text_equal(node->d.name, u->name);
+    if (!again && (u->node != core->node_count + 1 || core->node_count >= core->limits.agents)) {
         return err_set(err, -EINVAL, "node %u '%s' does not follow node %u (limit %u)", u->node,
                        u->name, core->node_count, core->limits.agents);
     }
-    struct node *node = &core->nodes[core->node_count++];
+    node = again ? node : &core->nodes[core->node_count++];
     memset(node, 0, sizeof *node);
     node->d.node = u->node;
     node->d.life = NODE_JOINING;
     node->d.life_service_ms = r->service_ms;
     node->answer = 255;
     text_copy(node->d.name, sizeof node->d.name, u->name);
-    core->g.node_next = u->node + 1;
+    core->g.node_next = again ? core->g.node_next : u->node + 1;
     return 0;
 }
 
@@ -318,7 +320,12 @@ static int fold_node_removed(struct core *core, const struct record *r, struct e
     if (node->d.job != 0) {
         return err_set(err, -EINVAL, "node %s still holds a slot", node->d.name);
     }
+    struct record_image_node d = node->d; /* who it was, to know its agent again */
+    memset(node, 0, sizeof *node);
+    node->d = d;
     node->d.removed = true;
+    node->d.lost = false;
+    node->answer = 255;
     return 0;
 }
 

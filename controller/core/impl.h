@@ -187,6 +187,7 @@ void mark_set(struct core *core, struct node *node, const struct mark_order *ord
 void mark_waive(struct core *core, struct node *node, const char *actor, const char *reason);
 void mark_clear(struct core *core, struct node *node, uint8_t owner, const char *code,
                 const char *actor, const char *text);
+void node_remove(struct core *core, struct node *node, const struct request *request);
 void node_lose(struct core *core, struct node *node, uint8_t how);
 /* Ranks of this attempt (job 0: of whatever) may still run there and nobody can say otherwise: the
  * node gets the mark recovery/unproven and, where a site has a hook, is cut off by it. */

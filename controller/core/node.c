@@ -214,7 +214,7 @@ static void finish_checking(struct core *core, struct node *node)
 
 void node_settle(struct core *core, struct node *node)
 {
-    if (node->set_aside) {
+    if (node->set_aside || node->d.removed) {
         return; /* whatever its life was: nothing is concluded from it */
     }
     if (!node->d.lost && proven_empty(core, node) &&
@@ -301,16 +301,55 @@ static void refuse(struct core *core, uint64_t session, uint8_t result, const ch
     core_trace(core, "session %llu refused: %s", (unsigned long long)session, text);
 }
 
-static struct node *join(struct core *core, const struct msg_hello *hello)
+/* id: the next one, or that of a removed node of the same name. */
+static struct node *join(struct core *core, const struct msg_hello *hello, uint32_t id)
 {
+    bool again = id <= core->node_count;
     struct record *record = record_begin(core, RECORD_node_joined_kind);
-    record->u.node_joined.node = core->node_count + 1;
+    record->u.node_joined.node = id;
     text_copy(record->u.node_joined.name, NAME_SIZE, hello->node);
-    record->node = core->node_count + 1;
+    record->node = id;
     record_subject(record, "node/%s", hello->node);
-    record_says(record, "NodeJoined", SEVERITY_INFO, "first contact, from %s", hello->address);
+    record_says(record, "NodeJoined", SEVERITY_INFO, "%s, from %s",
+                again ? "as a new node, after it was removed" : "first contact", hello->address);
     core_emit(core, record);
-    return &core->nodes[core->node_count - 1];
+    return &core->nodes[id - 1];
+}
+
+/* The very agent whose node was removed: not a later start of it, and not another boot. */
+static bool is_retired(const struct node *node, const struct msg_hello *hello)
+{
+    return node->d.removed && text_equal(node->d.boot_id, hello->boot_id) &&
+           hello->incarnation <= node->d.incarnation;
+}
+
+/* Those that wait for its old session to answer a ping, too. */
+void node_remove(struct core *core, struct node *node, const struct request *request)
+{
+    uint64_t session = node->session;
+    struct record *record = record_begin(core, RECORD_node_removed_kind);
+    record->u.node_removed.node = node->d.node;
+    record->node = node->d.node;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "NodeRemoved", SEVERITY_INFO, "by %s: %s", request->actor, request->reason);
+    core_emit(core, record);
+    const struct mark *mark;
+    while ((mark = core_mark(core, node->d.node, 0)) != NULL) {
+        char code[NAME_SIZE];
+        text_copy(code, sizeof code, mark->d.code);
+        mark_clear(core, node, mark->d.owner, code, request->actor, "the node is removed");
+    }
+    if (session != 0) {
+        struct action *action = action_begin(core, ACTION_CLOSE);
+        action->session = session;
+        text_copy(action->u.text, TEXT_SIZE, "this node was removed by an operator");
+    }
+    for (uint32_t i = 0; i < PENDING_HELLOS_MAX; i++) {
+        if (core->hellos[i].session != 0 && core->hellos[i].node == node->d.node) {
+            refuse(core, core->hellos[i].session, HELLO_RETIRED, "this node was just removed");
+            core->hellos[i].session = 0;
+        }
+    }
 }
 
 static uint64_t inventory_digest(const struct msg_hello *hello)
@@ -513,10 +552,14 @@ void node_hello(struct core *core, uint64_t session, const struct msg_hello *hel
         return;
     }
     note_old_store(core, hello);
-    struct node *node = id == 0 ? join(core, hello) : node_at(core, id);
-    if (node->d.removed) {
-        refuse(core, session, HELLO_RETIRED, "this node was removed by an operator");
+    struct node *node = id == 0 ? join(core, hello, core->node_count + 1) : node_at(core, id);
+    if (is_retired(node, hello)) {
+        refuse(core, session, HELLO_RETIRED,
+               "this node was removed by an operator; restart its agent to let it join anew");
         return;
+    }
+    if (node->d.removed) {
+        node = join(core, hello, id);
     }
     if (id == 0) {
         core->new_agent_ms = core->t;

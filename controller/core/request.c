@@ -608,18 +608,11 @@ static void remove_nodes(struct core *core, const struct request *request)
     }
     for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
         struct node *node = node_at(core, request->nodes[i]);
-        struct record *record = record_begin(core, RECORD_node_removed_kind);
-        record->u.node_removed.node = node->d.node;
-        record->node = node->d.node;
-        record_subject(record, "node/%s", node->d.name);
-        record_says(record, "NodeRemoved", SEVERITY_INFO, "by %s: %s", request->actor,
-                    request->reason);
-        core_emit(core, record);
-        if (node->session != 0) {
-            struct action *action = action_begin(core, ACTION_CLOSE);
-            action->session = node->session;
-            text_copy(action->u.text, TEXT_SIZE, "this node was removed by an operator");
-        }
+        node_remove(core, node, request);
+    }
+    if (!request->dry_run) {
+        request_audit(core, request, "remove", "nodes",
+                      "forgotten; a later start of its agent is new");
     }
     request_reply(core, request, 0, 0, true, "%u %s removed", request->node_count,
                   text_plural(request->node_count, "node", "nodes"));

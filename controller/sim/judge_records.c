@@ -437,6 +437,7 @@ static void judge_record(struct sim *sim, struct record *record)
         return;
     case RECORD_node_removed_kind:
         sim->shadow.nodes[record->u.node_removed.node].removed = true;
+        sim->shadow.nodes[record->u.node_removed.node].lost = false;
         return;
     case RECORD_mark_set_kind:
         on_mark_set(sim, &record->u.mark_set);

@@ -382,7 +382,7 @@ enum hello_result {
     HELLO_DUPLICATE, /* another boot id with this name is alive */
     HELLO_VERSION,
     HELLO_FULL,    /* limits.agents */
-    HELLO_RETIRED, /* node was removed */
+    HELLO_RETIRED, /* node was removed while this agent ran: its next start is a new node */
 };
 struct msg_welcome {
     uint8_t result; /* enum hello_result; anything but WELCOME closes the session */

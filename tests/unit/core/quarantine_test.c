@@ -208,6 +208,26 @@ static void test_misplaced_ranks_live_on(void **state)
     rig_free(bad.rig);
 }
 
+/* What the mark tells people to do works: removed, and joined anew by a restarted agent. */
+static void test_removed_and_joined_anew(void **state)
+{
+    (void)state;
+    struct bad bad = running();
+    for (uint32_t id = 1; id <= NODES; id++) {
+        bad.node = core_node(bad.rig->core, id)->d.job == 0 ? id : bad.node;
+    }
+    uint32_t row = find(bad.rig, RECORD_node_moved_kind, bad.node);
+    restart_without(bad.rig, row);
+    const char *name = core_node(bad.rig->core, bad.node)->d.name;
+    assert_int_equal(rig_nodes(bad.rig, REQUEST_REMOVE, name, WHEN_NOW), 0);
+    rig_boot(bad.rig, bad.node - 1, true);
+    rig_run(bad.rig, 3000);
+    assert_true(core_node_usable(bad.rig->core, core_node(bad.rig->core, bad.node)));
+    restart_without(bad.rig, row); /* the row is still there, and of an earlier life */
+    assert_true(core_node_usable(bad.rig->core, core_node(bad.rig->core, bad.node)));
+    rig_free(bad.rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_snapshot_keeps_it),
         cmocka_unit_test(test_unknown_node_is_no_node),
         cmocka_unit_test(test_misplaced_ranks_live_on),
+        cmocka_unit_test(test_removed_and_joined_anew),
     };
     return cmocka_run_group_tests_name("quarantine", tests, NULL, NULL);
 }
