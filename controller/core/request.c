@@ -620,42 +620,39 @@ static void remove_nodes(struct core *core, const struct request *request)
 
 /* ---- the cluster ---------------------------------------------------------------------------- */
 
+static const char *automation_word(bool paused, bool observe)
+{
+    return paused ? "paused" : observe ? "observes" : "acts";
+}
+
+/* Saying again what is so already changes nothing and writes nothing. */
 static void automation(struct core *core, const struct request *request)
 {
-    struct record *record = NULL;
-    if (!request->dry_run) {
-        record = record_begin(core, RECORD_automation_kind);
-        record->u.automation.observe = core->g.observe;
-        record->u.automation.paused = core->g.paused;
-        switch (request->automation) {
-        case AUTOMATION_PAUSE:
-        case AUTOMATION_RESUME:
-            record->u.automation.paused = request->automation == AUTOMATION_PAUSE;
-            break;
-        default:
-            record->u.automation.observe = request->automation == AUTOMATION_OBSERVE;
-            break;
-        }
-        bool pause = request->automation == AUTOMATION_PAUSE;
+    bool pause = request->automation == AUTOMATION_PAUSE;
+    bool resume = request->automation == AUTOMATION_RESUME;
+    bool paused = pause || (core->g.paused && !resume);
+    bool observe = pause || resume ? core->g.observe : request->automation == AUTOMATION_OBSERVE;
+    bool news = paused != core->g.paused || observe != core->g.observe;
+    bool closes = resume && core->g.breaker_open; /* a person has looked at what is silent, too */
+    if (news && !request->dry_run) {
+        struct record *record = record_begin(core, RECORD_automation_kind);
+        record->u.automation.observe = observe;
+        record->u.automation.paused = paused;
         text_format(record->u.automation.cause, TEXT_SIZE, "%s%s%s%.100s",
                     pause ? "automation is paused by " : "", pause ? request->actor : "",
                     pause ? ": " : "", request->reason);
         text_copy(record->u.automation.actor, NAME_SIZE, request->actor);
         record_subject(record, "cluster");
         record_says(record, "Automation", SEVERITY_WARN, "%s by %s: %s",
-                    record->u.automation.paused    ? "paused"
-                    : record->u.automation.observe ? "observes"
-                                                   : "acts",
-                    request->actor, request->reason);
+                    automation_word(paused, observe), request->actor, request->reason);
         core_emit(core, record);
-        if (request->automation == AUTOMATION_RESUME) {
-            link_breaker_close(core); /* a person has looked at what is silent, too */
-        }
     }
-    request_reply(core, request, 0, 0, true, "automation: %s",
-                  core->g.paused    ? "paused"
-                  : core->g.observe ? "observes"
-                                    : "acts");
+    if (closes && !request->dry_run) {
+        link_breaker_close(core);
+    }
+    request_reply(core, request, 0, 0, news || closes, "automation: %s%s",
+                  automation_word(paused, observe),
+                  news || closes ? "" : " already; nothing was changed");
 }
 
 void request_handle(struct core *core, const struct request *request)

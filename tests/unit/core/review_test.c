@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "controller/core/layout.h"
+#include "proto/base/check.h"
 #include "proto/base/text.h"
 #include "tests/lib/core_rig.h"
 
@@ -216,6 +217,31 @@ static void test_save_in_flight_over_a_snapshot(void **state)
     rig_free(rig);
 }
 
+/* Said again, it is so already: no record, and the answer says it; nor does a dry run write any. */
+static void test_automation_said_again_writes_nothing(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(1, 1);
+    static const uint8_t words[] = {AUTOMATION_ACT,   AUTOMATION_RESUME, AUTOMATION_OBSERVE,
+                                    AUTOMATION_PAUSE, AUTOMATION_RESUME, AUTOMATION_ACT};
+    static const uint32_t records[] = {0, 0, 1, 2, 3, 4};
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        struct request request = {.verb = REQUEST_AUTOMATION, .automation = words[i]};
+        uint32_t before = rig->record_count;
+        request.dry_run = true;
+        assert_int_equal(rig_request(rig, &request), 0);
+        assert_int_equal(rig->record_count, before);
+        request.dry_run = false;
+        assert_int_equal(rig_request(rig, &request), 0);
+        assert_int_equal(rig_count(rig, RECORD_automation_kind), records[i]);
+        before = rig->record_count;
+        assert_int_equal(rig_request(rig, &request), 0);
+        assert_int_equal(rig->record_count, before);
+        assert_non_null(strstr(rig->reply_text, "already"));
+    }
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_ports_are_not_tried_for_ever),
         cmocka_unit_test(test_submit_into_a_full_table_is_refused),
         cmocka_unit_test(test_save_in_flight_over_a_snapshot),
+        cmocka_unit_test(test_automation_said_again_writes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
