@@ -658,6 +658,7 @@ static void look_arrival(struct core *core, struct job *job, uint8_t phase)
 void recovery_hold(struct core *core, struct job *job, const char *reason)
 {
     recovery_close(core, job, OUTCOME_HELD);
+    saves_stale(core, job); /* what is seen from now on may be somebody's hand at work */
     job_move(core, job, JOB_HELD, reason);
 }
 

@@ -231,6 +231,24 @@ static void test_a_folder_that_cannot_be_seen_holds_a_first_start(void **state)
     end(rig);
 }
 
+/* A person mends the folder of a held job: what a look saw half-way says nothing. */
+static void test_a_look_is_forgotten_when_the_job_is_held(void **state)
+{
+    (void)state;
+    struct rig *rig = with_folder(READER_KEEPSTEP);
+    uint32_t job = running(rig, READER_KEEPSTEP);
+    rig_save(rig, job, 10);
+    rig->save_silent = true; /* the answer is on its way for long */
+    assert_int_equal(rig_job(rig, REQUEST_HOLD, job), 0);
+    for (uint32_t i = 0; i < 3000 && core_job(rig->core, job)->d.state != JOB_HELD; i++) {
+        rig_run(rig, 100);
+    }
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_HELD);
+    assert_true(rig->listings > 1);
+    assert_int_equal(core_job(rig->core, job)->saves.list.nonce, 0);
+    end(rig);
+}
+
 static void test_silence_does_not_stop_a_recovery(void **state)
 {
     (void)state;
@@ -529,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_a_folder_written_anew_is_a_new_checkpoint),
         cmocka_unit_test(test_two_failures_at_load_without_the_library),
         cmocka_unit_test(test_a_folder_that_cannot_be_seen_holds_a_first_start),
+        cmocka_unit_test(test_a_look_is_forgotten_when_the_job_is_held),
         cmocka_unit_test(test_silence_does_not_stop_a_recovery),
         cmocka_unit_test(test_a_torn_one_is_passed_over_at_once),
         cmocka_unit_test(test_what_nobody_committed_is_never_taken),
