@@ -57,6 +57,8 @@ def signals_of(mask):
     bits = int(mask, 16)
     names = []
     for number in range(1, 65):
+        if number in (32, 33):
+            continue  # the C library's own: nobody else can set them
         if bits >> (number - 1) & 1:
             try:
                 names.append(signal.Signals(number).name)
