@@ -12,7 +12,6 @@ const struct core_limits core_limits_default = {
     .agents = 2304,
     .jobs = 64,
     .slots = 8192,
-    .marks = 8192,
     .incidents = 512,
     .facts = 4096,
     .recoveries = 512,
@@ -68,10 +67,10 @@ int core_create(const struct core_limits *limits, const struct core_config *conf
     config_defaults(&core->config);
     prng_seed(&core->prng, seed);
     core->due_ms = NEVER;
-    core->record_limit = 8 * limits->agents + 4 * limits->slots + 1024;
+    core->record_limit = (8 + MARKS_PER_NODE) * limits->agents + 4 * limits->slots + 1024;
     core->action_limit = 8 * limits->agents + 1024;
     core->nodes = mem_alloc(limits->agents, sizeof *core->nodes);
-    core->marks = mem_alloc(limits->marks, sizeof *core->marks);
+    core->marks = mem_alloc((size_t)limits->agents * MARKS_PER_NODE, sizeof *core->marks);
     core->jobs = mem_alloc(limits->jobs, sizeof *core->jobs);
     core->slots = mem_alloc(limits->slots, sizeof *core->slots);
     core->checkpoints = mem_alloc(limits->checkpoints, sizeof *core->checkpoints);
@@ -512,6 +511,7 @@ void core_check(const struct core *core)
         const struct record_image_mark *d = &core->marks[i].d;
         CHECK(core_node(core, d->node) != NULL);
         CHECK(d->owner < mark_owner_count && d->level < mark_level_count);
+        CHECK(core_mark_count(core, d->node) <= MARKS_PER_NODE);
     }
 }
 

@@ -19,12 +19,12 @@
 
 struct core;
 
-/* Every size the core may ever need; passing one is a refusal with its name and number. */
+/* Every size the core may ever need; passing one is a refusal with its name and number. What hangs
+ * on each node or job has a bound per node or job, so that no other can use it up. */
 struct core_limits {
     uint32_t agents;      /* nodes known at a time */
     uint32_t jobs;        /* jobs kept, ended ones included (oldest ended forgotten first) */
     uint32_t slots;       /* of all jobs that are not over */
-    uint32_t marks;       /* on all nodes */
     uint32_t incidents;   /* kept, closed ones included */
     uint32_t facts;       /* kept for open incidents */
     uint32_t recoveries;  /* kept, closed ones included */

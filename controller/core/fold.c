@@ -387,8 +387,9 @@ static int fold_mark_set(struct core *core, const struct record *r, struct err *
     }
     uint32_t at = mark_index(core, u->node, u->owner, u->code);
     if (at == UINT32_MAX) {
-        if (core->mark_count >= core->limits.marks) {
-            return err_set(err, -EINVAL, "more than %u marks", core->limits.marks);
+        if (core_mark_count(core, u->node) >= MARKS_PER_NODE) {
+            return err_set(err, -EINVAL, "node %s has %d marks already", node->d.name,
+                           MARKS_PER_NODE);
         }
         at = core->mark_count++;
         memset(&core->marks[at], 0, sizeof core->marks[at]);
@@ -1092,8 +1093,13 @@ static int fold_image_node(struct core *core, const struct record *r, struct err
 
 static int fold_image_mark(struct core *core, const struct record *r, struct err *err)
 {
-    if (core->mark_count >= core->limits.marks) {
-        return err_set(err, -EINVAL, "more than %u marks", core->limits.marks);
+    struct node *node;
+    int code = need_node(core, r->u.image_mark.node, &node, err);
+    if (code < 0) {
+        return code;
+    }
+    if (core_mark_count(core, node->d.node) >= MARKS_PER_NODE) {
+        return err_set(err, -EINVAL, "node %s has %d marks already", node->d.name, MARKS_PER_NODE);
     }
     core->marks[core->mark_count++].d = r->u.image_mark;
     return 0;

@@ -181,10 +181,12 @@ struct mark_order {
     uint32_t job;
     uint32_t attempt;
 };
+/* One more than MARKS_OF_OTHERS on a node is said in an event and not set. */
 void mark_set(struct core *core, struct node *node, const struct mark_order *order);
 /* A person vouches for a node that cannot prove itself empty (recovery/unproven). Its agent may now
  * take for gone what it does not find; the mark goes when it has looked and found nothing. */
 void mark_waive(struct core *core, struct node *node, const char *actor, const char *reason);
+bool mark_fits(const struct core *core, const struct node *node, uint8_t owner, const char *code);
 void mark_clear(struct core *core, struct node *node, uint8_t owner, const char *code,
                 const char *actor, const char *text);
 void node_remove(struct core *core, struct node *node, const struct request *request);

@@ -87,6 +87,35 @@ bool node_leaves(const struct core *core, const struct node *node, uint8_t *ret_
     return leaves;
 }
 
+bool mark_fits(const struct core *core, const struct node *node, uint8_t owner, const char *code)
+{
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        others += d->node == node->d.node && d->owner != MARK_RECOVERY ? 1 : 0;
+    }
+    return owner == MARK_RECOVERY || others < MARKS_OF_OTHERS ||
+           mark_find(core, node->d.node, owner, code) != NULL;
+}
+
+/* The node is out of use by those that it has; what the next would have said is kept as an event. */
+static void refuse_mark(struct core *core, const struct node *node, const struct mark_order *order)
+{
+    struct record *record = record_begin(core, RECORD_acted_kind);
+    text_copy(record->u.acted.actor, NAME_SIZE, order->actor);
+    text_copy(record->u.acted.verb, NAME_SIZE, "mark-refused");
+    text_copy(record->u.acted.reason, TEXT_SIZE, order->text);
+    text_copy(record->u.acted.result, TEXT_SIZE, order->code);
+    record->node = node->d.node;
+    record->job = node->d.job;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, "MarkRefused", SEVERITY_ERROR,
+                "it has %d marks already, %s/%s is not kept: %s; keepstep undrain --clear takes "
+                "old ones away",
+                MARKS_OF_OTHERS, WORD(mark_owner, order->owner), order->code, order->text);
+    core_emit(core, record);
+}
+
 void mark_set(struct core *core, struct node *node, const struct mark_order *order)
 {
     const struct mark *old = mark_find(core, node->d.node, order->owner, order->code);
@@ -94,9 +123,8 @@ void mark_set(struct core *core, struct node *node, const struct mark_order *ord
         old->d.job == order->job && old->d.attempt == order->attempt) {
         return;
     }
-    if (old == NULL && core->mark_count >= core->limits.marks) {
-        core_trace(core, "node %s: mark %s dropped, limits.marks reached", node->d.name,
-                   order->code);
+    if (old == NULL && !mark_fits(core, node, order->owner, order->code)) {
+        refuse_mark(core, node, order);
         return;
     }
     struct record *record = record_begin(core, RECORD_mark_set_kind);

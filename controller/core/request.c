@@ -407,6 +407,22 @@ static bool nodes_exist(struct core *core, const struct request *request)
     return true;
 }
 
+/* All of them can take this mark of an operator, or none gets it. */
+static bool marks_fit(struct core *core, const struct request *request, const char *code)
+{
+    for (uint32_t i = 0; i < request->node_count; i++) {
+        const struct node *node = core_node(core, request->nodes[i]);
+        if (!mark_fits(core, node, MARK_OPERATOR, code)) {
+            request_reply(core, request, -ENOSPC, 0, false,
+                          "%s has %d marks, which is the most: take old ones away with keepstep "
+                          "undrain %s --clear CODE; nothing was changed",
+                          node->d.name, MARKS_OF_OTHERS, node->d.name);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Slots that would have to move now, and the spares there are besides the nodes of the request. */
 static void count_moves(struct core *core, const struct request *request, uint32_t *ret_slots,
                         uint32_t *ret_spares)
@@ -454,7 +470,7 @@ static void drain(struct core *core, const struct request *request)
     char when[TEXT_SIZE];
     uint32_t slots;
     uint32_t spares;
-    if (!nodes_exist(core, request)) {
+    if (!nodes_exist(core, request) || !marks_fit(core, request, "drain")) {
         return;
     }
     count_moves(core, request, &slots, &spares);
@@ -504,7 +520,7 @@ static void drain(struct core *core, const struct request *request)
 
 static void cordon(struct core *core, const struct request *request)
 {
-    if (!nodes_exist(core, request)) {
+    if (!nodes_exist(core, request) || !marks_fit(core, request, "cordon")) {
         return;
     }
     for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {

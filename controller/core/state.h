@@ -9,7 +9,11 @@
 
 #include "controller/core/core.h"
 
-enum { PROBERS_MAX = 2 };
+enum {
+    PROBERS_MAX = 2,
+    MARKS_PER_NODE = 16, /* and of these so many for others than the recovery, whose own few must */
+    MARKS_OF_OTHERS = 12 /* always find room: they keep a node out of use */
+};
 
 /* Where the agent's link stands; "lost" itself is durable (node.d.lost). */
 enum link_state {

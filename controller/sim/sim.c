@@ -124,7 +124,6 @@ static void make_limits(struct sim *sim)
     sim->core_limits.agents = sim->options.hosts + 4;
     sim->core_limits.jobs = SIM_JOBS_MAX + 4;
     sim->core_limits.slots = sim->options.hosts * 4;
-    sim->core_limits.marks = sim->options.hosts * 4;
     sim->core_limits.incidents = 64;
     sim->core_limits.facts = 1024;
     sim->core_limits.recoveries = 64;

@@ -118,7 +118,6 @@ static int run_nodes(struct play *play, const struct words *words, struct err *e
     struct core_limits limits = {.agents = RIG_NODES_MAX,
                                  .jobs = 8,
                                  .slots = 256,
-                                 .marks = 256,
                                  .incidents = 64,
                                  .facts = 512,
                                  .recoveries = 64,
