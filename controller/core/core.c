@@ -261,6 +261,7 @@ static void beat(struct core *core, struct node *node, const struct msg_beat *be
     bool was_ok = node->checks_ok;
     bool was_up = node->link == LINK_UP;
     link_beat(core, node);
+    link_clock(core, node, beat->sent_ms);
     node->checks_ok = beat->checks_ok;
     node->checks_bad = !beat->checks_ok;
     report_attempts(core, node, beat->attempts, beat->attempt_count);

@@ -204,6 +204,8 @@ void node_ack(struct core *core, struct node *node);
 
 /* ---- link.c ---- */
 void link_beat(struct core *core, struct node *node);
+/* A beat that its agent sent at sent_ms of its own clock has arrived now. */
+void link_clock(struct core *core, struct node *node, uint64_t sent_ms);
 void link_suspect(struct core *core, struct node *node, const char *why);
 void link_peer_said(struct core *core, const struct node *prober, const struct msg_peer_said *said);
 void link_look(struct core *core);

@@ -27,6 +27,7 @@ enum {
     BREAKER_QUIET_MS = 30000,
     FROZEN_FLOOR_MS = 4000,
     WITNESS_STEPS = 2,
+    WITNESS_AGE_MS = 1250, /* so old may the steps of a beat be when it is sent */
 };
 
 static bool watched(const struct node *node)
@@ -58,6 +59,16 @@ void link_beat(struct core *core, struct node *node)
     node->probe_ms = 0;
     node->asked = 0;
     node->witness = 0;
+}
+
+void link_clock(struct core *core, struct node *node, uint64_t sent_ms)
+{
+    int64_t offset_ms = (int64_t)(core->t - sent_ms);
+    if (!node->clocked || offset_ms < node->clock_offset_ms) {
+        node->clock_offset_ms = offset_ms;
+        node->clocked = true;
+    }
+    node->beat_sent_ms = sent_ms + (uint64_t)node->clock_offset_ms;
 }
 
 static bool may_probe(const struct core *core, const struct node *prober, const struct node *target)
@@ -192,13 +203,18 @@ void link_peer_said(struct core *core, const struct node *prober, const struct m
 
 /* ---- the witness: steps of the job move although nobody reaches the agent ------------------- */
 
+/* Beats on their way when the node fell silent still tell of steps before that. So do the steps in
+ * any beat, which are up to a second old; only where steps are short are these more than the two
+ * that are needed. */
 static void look_for_witness(struct core *core, struct node *node, const struct job *job)
 {
+    bool short_steps = (uint64_t)job->step_ms * WITNESS_STEPS < WITNESS_AGE_MS;
+    uint64_t from_ms = node->suspect_ms + (short_steps ? WITNESS_AGE_MS : 0);
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct slot *slot = slot_at(core, job, i);
         const struct node *other = node_at(core, slot->d.node);
         if (other == NULL || other == node || other->suspect_ms != 0 ||
-            other->beat_ms <= node->suspect_ms) {
+            other->beat_sent_ms <= from_ms) {
             continue;
         }
         if (node->witness == 0) {

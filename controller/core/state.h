@@ -26,10 +26,13 @@ enum link_state {
 struct node {
     struct record_image_node d;
     /* soft */
-    uint8_t link;      /* enum link_state */
-    bool agent_silent; /* its steps move although nobody reaches the agent */
-    uint64_t session;  /* 0 = none */
-    uint64_t beat_ms;  /* receipt of the last beat or hello */
+    uint8_t link;            /* enum link_state */
+    bool agent_silent;       /* its steps move although nobody reaches the agent */
+    uint64_t session;        /* 0 = none */
+    uint64_t beat_ms;        /* receipt of the last beat or hello */
+    uint64_t beat_sent_ms;   /* when its agent sent it, as far as its beats can tell */
+    int64_t clock_offset_ms; /* least (receipt - sent) of the beats of this session … */
+    bool clocked;            /* … of which there was one */
     uint64_t beat_sequence;
     uint64_t ends_sequence;
     uint64_t fact_sequence;

@@ -42,6 +42,50 @@ static void test_cut_off_controller_loses_nobody(void **state)
     rig_free(rig);
 }
 
+/* The node's attempts as it reports them, but its ranks at this step and the beat this old. */
+static void send_old_beat(struct rig *rig, uint32_t node, uint64_t step, uint64_t age_ms)
+{
+    struct rig_node *from = &rig->nodes[node];
+    struct message m = {.kind = MSG_BEAT};
+    m.u.beat.sequence = ++from->beat;
+    m.u.beat.sent_ms = rig->now_ms - age_ms;
+    m.u.beat.checks_ok = true;
+    m.u.beat.attempt_count = 1;
+    m.u.beat.attempts[0] = from->attempts[0].report;
+    for (uint32_t i = 0; i < 2; i++) {
+        m.u.beat.attempts[0].ranks[i].step = step;
+    }
+    rig_send(rig, node, &m);
+}
+
+/* A node dies while the beats of another are late on their way: the steps in them were done before,
+ * and must not make the dead node look like one whose agent alone is silent. */
+static void test_late_beats_are_no_witness(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, 4, &job);
+    rig_run(rig, 3000);
+    uint32_t victim = rig_node_of(rig, job, 2);
+    uint32_t late = rig_node_of(rig, job, 0);
+    uint64_t step = core_job(rig->core, job)->step_top;
+    rig->nodes[late].beat_at_ms = UINT64_MAX; /* by hand, from here on */
+    rig_run(rig, 500);
+    rig_kill_node(rig, victim, RIG_PEER_NOTHING);
+    rig_run(rig, 200);
+    send_old_beat(rig, late, step + 1, 700);
+    rig_run(rig, 100);
+    send_old_beat(rig, late, step + 20, 350);
+    rig_run(rig, 100);
+    for (uint32_t i = 0; core_mark(rig->core, victim + 1, i) != NULL; i++) {
+        assert_string_not_equal(core_mark(rig->core, victim + 1, i)->d.code, "agent-silent");
+    }
+    rig->nodes[late].beat_at_ms = rig->now_ms;
+    rig_run(rig, 8000);
+    assert_int_equal(rig_count(rig, RECORD_node_lost_kind), 1);
+    rig_free(rig);
+}
+
 /* A node that was cut off has ended its own ranks, and is back: nobody here wanted that, so the
  * attempt is over as with any other end. */
 static void test_ranks_that_their_node_ended_are_missed(void **state)
@@ -246,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cut_off_controller_loses_nobody),
+        cmocka_unit_test(test_late_beats_are_no_witness),
         cmocka_unit_test(test_ranks_that_their_node_ended_are_missed),
         cmocka_unit_test(test_last_rank_may_take_its_time),
         cmocka_unit_test(test_fact_said_again_ends_no_other_attempt),
