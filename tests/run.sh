@@ -27,7 +27,15 @@ failed=0
 skipped=0
 failures=()
 work=$(mktemp -d "${TMPDIR:-/tmp}/keepstep-test.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+# What runs beside us ends with us: timeout hands the signal on.
+end_all() {
+    local one
+    for one in $(jobs -p); do
+        pkill -TERM -P "$one"
+    done
+    rm -rf "$work"
+}
+trap end_all EXIT
 trap 'exit 130' INT TERM
 
 pass() {
@@ -61,11 +69,9 @@ show_output() {
     sed 's/^/    /' "$work/out" | tail -n "${1:-60}"
 }
 
-# One command that is one test.
-single() {
-    local name=$1 seconds=$2
-    shift 2
-    run "$name" "$seconds" "$@"
+# Counts and shows what run() left in $status, $took and $work/out.
+tell() {
+    local name=$1
     if [ "$status" -eq 0 ]; then
         pass
         printf 'ok      %s (%ss)\n' "$name" "$took"
@@ -79,6 +85,14 @@ single() {
         printf 'FAILED  %s (status %s, %ss)\n' "$name" "$status" "$took"
         show_output 60
     fi
+}
+
+# One command that is one test.
+single() {
+    local name=$1 seconds=$2
+    shift 2
+    run "$name" "$seconds" "$@"
+    tell "$name"
 }
 
 # A cmocka program: counts each of its tests by their TAP lines. A program that ends in any other
@@ -143,19 +157,72 @@ sim() {
     fi
 }
 
-# Scripts: *_test.sh and *_test.py; other files beside them are their helpers.
+# Scripts: *_test.sh and *_test.py; other files beside them are their helpers. They wait most of
+# the time, so E2E_LANES of them may run side by side; but for those that say `# runs alone: why`.
 e2e() {
     local file
-    local -a files=("$@")
+    local -a files=("$@") alone=() beside=()
     if [ ${#files[@]} -eq 0 ]; then
         files=(tests/e2e/*_test.sh tests/e2e/*_test.py tests/fault/*_test.sh tests/fault/*_test.py
             tests/sim/*_test.sh tests/sim/*_test.py tests/lint/*_test.sh)
     fi
     for file in "${files[@]}"; do
-        case $file in
-        *.py) [ -f "$file" ] && single "$file" "$TEST_TIMEOUT" python3 "$file" ;;
-        *.sh) [ -f "$file" ] && single "$file" "$TEST_TIMEOUT" bash "$file" ;;
-        esac
+        [ -f "$file" ] || continue
+        if grep -q '^# runs alone: ' "$file"; then
+            alone+=("$file")
+        else
+            beside+=("$file")
+        fi
+    done
+    side_by_side "${E2E_LANES:-1}" "${beside[@]}"
+    side_by_side 1 "${alone[@]}"
+}
+
+# One script, with its output and its end in files of its own, as run() and tell() have them.
+script() {
+    local file=$1 out=$2 start=$SECONDS with=bash ended
+    case $file in
+    *.py) with=python3 ;;
+    esac
+    timeout --kill-after=10 "$TEST_TIMEOUT" "$with" "$file" >"$out" 2>&1 </dev/null
+    ended=$?
+    if [ "$ended" -eq 124 ] || [ "$ended" -eq 137 ]; then
+        printf 'ended after %s seconds (limit %s)\n' "$((SECONDS - start))" "$TEST_TIMEOUT" >>"$out"
+    fi
+    echo "$ended $((SECONDS - start))" >"$out.end"
+}
+
+# side_by_side COUNT SCRIPT...: so many at a time; told as they end.
+side_by_side() {
+    local count=$1 number=0 file
+    shift
+    local -A running=()
+    for file in "$@"; do
+        number=$((number + 1))
+        script "$file" "$work/script.$number" &
+        running[$number]=$file
+        if [ ${#running[@]} -ge "$count" ]; then
+            wait -n
+            tell_ended
+        fi
+    done
+    while [ ${#running[@]} -gt 0 ]; do
+        wait -n
+        tell_ended
+    done
+}
+
+# Of its caller's `running`: those that have ended.
+tell_ended() {
+    local one
+    for one in "${!running[@]}"; do
+        if [ -s "$work/script.$one.end" ]; then
+            read -r status took <"$work/script.$one.end"
+            mv "$work/script.$one" "$work/out"
+            rm "$work/script.$one.end"
+            tell "${running[$one]}"
+            unset "running[$one]"
+        fi
     done
 }
 

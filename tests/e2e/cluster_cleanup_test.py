@@ -65,8 +65,8 @@ def spent_budget(cluster):
     """D9: when the budget is spent the job fails, and no process of it is left anywhere"""
     all_usable(cluster)
     cluster.submit(tiny(cluster, "spent", data=4, witness=True, every=100,
-                        more="recovery: {retries: {user: 0, unknown: 1}}",
-                        extra=["--inject", "crash@5:rank=1", "--inject", "fork-child@2"]))
+                        more="recovery: {retries: {user: 1, unknown: 9}}",
+                        extra=["--inject", "exit=3@5", "--inject", "fork-child@2"]))
     job = wait_over(cluster, "spent")
     same(processes_of(cluster, "spent"), {}, "processes of the job")
     same(job["state"], "failed", "the job")

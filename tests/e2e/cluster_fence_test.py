@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs alone: its network has fixed addresses
 """The one case in which ranks end without an order: their node is cut off from the controller, they
 stand still past the limit of their own phase, and peers say that they have the controller. When the
 controller is lost to everybody, nothing is ended."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs alone: who is slow and who is frozen must not be confused
 """Agents under SIGSTOP. Alone, an agent is missed but its node keeps its ranks as long as the job's
 steps advance; together with its ranks the node is lost and swapped."""
 

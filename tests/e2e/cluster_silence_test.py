@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs alone: its network has fixed addresses
 """Hosts that fall silent, each in a network namespace of its own: a whole host, and only one
 direction of the way to the controller."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs alone: it measures
 """tests/bench/figures.py measures what it says: one repetition of each kind gives figures."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs alone: eight ranks of PyTorch need all there is
 """deploy/examples/pytorch/parallel3d.py and its job file: eight ranks of PyTorch, 2 tensor x 2
 pipeline x 2 data on four nodes and a spare, under Keepstep; a node is killed whole. An unbroken run
 under plain torchrun, and one rank alone, say what must come out."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs alone: it measures its speed
 """The trainer as its launcher sees it: losses, bits, faults, checkpoints, exit codes."""
 
 import json

@@ -8,6 +8,7 @@ cookie that names their own state folder.
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -27,16 +28,24 @@ def build_dir():
     return pathlib.Path(os.environ.get("KEEPSTEP_BUILD", ROOT / "build")).resolve()
 
 
+def own_ports():
+    """Ports below those that the kernel gives out, from a hundred that this process begins with."""
+    first = 10000 + os.getpid() % 90 * 100
+    return itertools.chain(range(first, 20000), itertools.cycle(range(10000, 20000)))
+
+
+OWN_PORTS = own_ports()
+
+
 def free_ports(count):
-    """Ports that were free a moment ago, as a list of ints."""
-    sockets = []
-    for _ in range(count):
-        one = socket.socket()
-        one.bind(("127.0.0.1", 0))
-        sockets.append(one)
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    """Ports that were free a moment ago and that nobody gets by chance, as a list of ints."""
+    ports = []
+    while len(ports) < count:
+        port = next(OWN_PORTS)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind(("127.0.0.1", port))
+            ports.append(port)
     return ports
 
 
