@@ -52,17 +52,23 @@ skip() {
     printf 'skipped %s: %s\n' "$1" "$2"
 }
 
-# run NAME SECONDS COMMAND...: runs a command into $work/out; its status in $status.
-run() {
-    local seconds=$2
+# run_into FILE SECONDS COMMAND...: its output in the file, its status in $status, its seconds in
+# $took.
+run_into() {
+    local out=$1 seconds=$2
     shift 2
     local start=$SECONDS
-    timeout --kill-after=10 "$seconds" "$@" >"$work/out" 2>&1 </dev/null
+    timeout --kill-after=10 "$seconds" "$@" >"$out" 2>&1 </dev/null
     status=$?
     took=$((SECONDS - start))
     if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
-        printf 'ended after %s seconds (limit %s)\n' "$took" "$seconds" >>"$work/out"
+        printf 'ended after %s seconds (limit %s)\n' "$took" "$seconds" >>"$out"
     fi
+}
+
+# run SECONDS COMMAND...: into $work/out.
+run() {
+    run_into "$work/out" "$@"
 }
 
 show_output() {
@@ -91,7 +97,7 @@ tell() {
 single() {
     local name=$1 seconds=$2
     shift 2
-    run "$name" "$seconds" "$@"
+    run "$seconds" "$@"
     tell "$name"
 }
 
@@ -105,7 +111,7 @@ program() {
         printf 'FAILED  %s: not built\n' "$name"
         return
     fi
-    CMOCKA_MESSAGE_OUTPUT=TAP run "$name" "$TEST_TIMEOUT" "$file"
+    CMOCKA_MESSAGE_OUTPUT=TAP run "$TEST_TIMEOUT" "$file"
     if [ "$status" -eq 77 ]; then
         skip "$name" "$(sed -n 's/.*skipped: //p' "$work/out" | head -n 1)"
         return
@@ -178,18 +184,14 @@ e2e() {
     side_by_side 1 "${alone[@]}"
 }
 
-# One script, with its output and its end in files of its own, as run() and tell() have them.
+# One script, in a process of its own: its status and seconds go into a file beside its output.
 script() {
-    local file=$1 out=$2 start=$SECONDS with=bash ended
+    local file=$1 out=$2 with=bash
     case $file in
     *.py) with=python3 ;;
     esac
-    timeout --kill-after=10 "$TEST_TIMEOUT" "$with" "$file" >"$out" 2>&1 </dev/null
-    ended=$?
-    if [ "$ended" -eq 124 ] || [ "$ended" -eq 137 ]; then
-        printf 'ended after %s seconds (limit %s)\n' "$((SECONDS - start))" "$TEST_TIMEOUT" >>"$out"
-    fi
-    echo "$ended $((SECONDS - start))" >"$out.end"
+    run_into "$out" "$TEST_TIMEOUT" "$with" "$file"
+    echo "$status $took" >"$out.end"
 }
 
 # side_by_side COUNT SCRIPT...: so many at a time; told as they end.
@@ -206,9 +208,11 @@ side_by_side() {
             tell_ended
         fi
     done
-    while [ ${#running[@]} -gt 0 ]; do
-        wait -n
-        tell_ended
+    wait
+    tell_ended
+    for number in "${!running[@]}"; do # without an end: something killed what was to tell it
+        fail "${running[$number]}"
+        printf 'FAILED  %s (killed)\n' "${running[$number]}"
     done
 }
 

@@ -27,6 +27,7 @@ enum {
     BREAKER_QUIET_MS = 30000,
     FROZEN_FLOOR_MS = 4000,
     WITNESS_STEPS = 2,
+    CLOCK_TURN_MS = 60000,
     WITNESS_AGE_MS = 1250, /* so old may the steps of a beat be when it is sent */
 };
 
@@ -64,10 +65,14 @@ void link_beat(struct core *core, struct node *node)
 void link_clock(struct core *core, struct node *node, uint64_t sent_ms)
 {
     int64_t offset_ms = (int64_t)(core->t - sent_ms);
-    if (!node->clocked || offset_ms < node->clock_offset_ms) {
-        node->clock_offset_ms = offset_ms;
-        node->clocked = true;
+    if (core->t >=
+        node->clock_turn_ms) { /* two clocks drift apart: old delays tell less and less */
+        node->clock_offset_ms = node->clock_turn_ms != 0 ? node->clock_next_ms : offset_ms;
+        node->clock_next_ms = offset_ms;
+        node->clock_turn_ms = core->t + CLOCK_TURN_MS;
     }
+    node->clock_next_ms = offset_ms < node->clock_next_ms ? offset_ms : node->clock_next_ms;
+    node->clock_offset_ms = offset_ms < node->clock_offset_ms ? offset_ms : node->clock_offset_ms;
     node->beat_sent_ms = sent_ms + (uint64_t)node->clock_offset_ms;
 }
 

@@ -471,7 +471,7 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
     }
     node->session = session;
     node->beat_sequence = 0;
-    node->clocked = false;
+    node->clock_turn_ms = 0;
     node->beat_sent_ms = 0;
     node->ends_sequence = 0;
     node->closed_ms = 0;

@@ -31,8 +31,9 @@ struct node {
     uint64_t session;        /* 0 = none */
     uint64_t beat_ms;        /* receipt of the last beat or hello */
     uint64_t beat_sent_ms;   /* when its agent sent it, as far as its beats can tell */
-    int64_t clock_offset_ms; /* least (receipt - sent) of the beats of this session … */
-    bool clocked;            /* … of which there was one */
+    int64_t clock_offset_ms; /* least (receipt - sent) of this session in the last minute or two */
+    int64_t clock_next_ms;   /* … of the minute that runs */
+    uint64_t clock_turn_ms;  /* end of that minute; 0 = no beat yet */
     uint64_t beat_sequence;
     uint64_t ends_sequence;
     uint64_t fact_sequence;

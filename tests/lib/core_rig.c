@@ -494,7 +494,7 @@ static void send_beat(struct rig *rig, uint32_t index)
     struct rig_node *node = &rig->nodes[index];
     struct message m = {.kind = MSG_BEAT};
     m.u.beat.sequence = ++node->beat;
-    m.u.beat.sent_ms = rig->now_ms;
+    m.u.beat.sent_ms = rig->now_ms - rig->now_ms * node->clock_slow_ppm / 1000000;
     m.u.beat.checks_ok = true;
     fill_reports(node, m.u.beat.attempts, &m.u.beat.attempt_count);
     node->beat_at_ms = rig->now_ms + 1000;

@@ -35,12 +35,13 @@ struct rig_node {
     uint64_t session; /* 0 = not connected */
     uint64_t beat;    /* sequence */
     uint64_t beat_at_ms;
-    bool clean;       /* says that the last agent there said goodbye */
-    bool agent_up;    /* sends beats, obeys */
-    bool host_up;     /* answers a connect at all */
-    uint8_t peer;     /* what a prober sees when the agent is not up: enum rig_peer */
-    bool ignore_stop; /* its ranks never end */
-    bool hang;        /* its ranks live and do nothing; synchronous only */
+    uint32_t clock_slow_ppm; /* its clock runs slower than the controller's */
+    bool clean;              /* says that the last agent there said goodbye */
+    bool agent_up;           /* sends beats, obeys */
+    bool host_up;            /* answers a connect at all */
+    uint8_t peer;            /* what a prober sees when the agent is not up: enum rig_peer */
+    bool ignore_stop;        /* its ranks never end */
+    bool hang;               /* its ranks live and do nothing; synchronous only */
     bool check_fails;
     bool ignore_check;
     bool ignore_run; /* an order to run finds nobody */

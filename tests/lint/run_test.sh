@@ -57,4 +57,10 @@ printf 'exit 0\n' >"$work/a_test.sh"
 printf 'echo "skipped: no fuse"; exit 77\n' >"$work/b_test.sh"
 printf 'raise SystemExit(3)\n' >"$work/c_test.py"
 expect '1 passed, 1 failed, 1 skipped' 1 e2e "$work/a_test.sh" "$work/b_test.sh" "$work/c_test.py"
+E2E_LANES=2 expect '1 passed, 1 failed, 1 skipped' 1 e2e "$work/a_test.sh" "$work/b_test.sh" \
+    "$work/c_test.py"
+# What waits for a script may be killed: the script is a failure, not forgotten.
+# shellcheck disable=SC2016 # for the script itself
+printf '%s\n' '# runs alone: it kills' 'kill -KILL "$(ps -o ppid= -p "$PPID")"' >"$work/d_test.sh"
+expect '1 passed, 1 failed, 0 skipped' 1 e2e "$work/d_test.sh" "$work/a_test.sh"
 exit "$failed"

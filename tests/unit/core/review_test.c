@@ -86,6 +86,26 @@ static void test_late_beats_are_no_witness(void **state)
     rig_free(rig);
 }
 
+/* The clocks of two hosts drift apart by seconds in days; here, in minutes. What a node's first beats
+ * said of its clock must not make its later ones look old. */
+static void test_a_slow_clock_still_bears_witness(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, 4, &job);
+    for (uint32_t i = 0; i < 6; i++) {
+        rig->nodes[i].clock_slow_ppm = 50000;
+    }
+    rig_run(rig, 600000); /* half a minute apart by now */
+    uint32_t victim = rig_node_of(rig, job, 2);
+    rig_kill_agent(rig, victim, RIG_PEER_REFUSED);
+    rig_run(rig, 10000);
+    const struct mark *mark = core_mark(rig->core, victim + 1, 0);
+    assert_non_null(mark);
+    assert_string_equal(mark->d.code, "agent-silent");
+    rig_free(rig);
+}
+
 /* A node that was cut off has ended its own ranks, and is back: nobody here wanted that, so the
  * attempt is over as with any other end. */
 static void test_ranks_that_their_node_ended_are_missed(void **state)
@@ -291,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cut_off_controller_loses_nobody),
         cmocka_unit_test(test_late_beats_are_no_witness),
+        cmocka_unit_test(test_a_slow_clock_still_bears_witness),
         cmocka_unit_test(test_ranks_that_their_node_ended_are_missed),
         cmocka_unit_test(test_last_rank_may_take_its_time),
         cmocka_unit_test(test_fact_said_again_ends_no_other_attempt),
