@@ -2,7 +2,7 @@
  *
  * Who does what:
  *   core.c        create, step, deadline, the order in which questions are looked at
- *   fold.c        records -> state; the only place that changes anything durable
+ *   fold.c        records -> state; it and fold_*.c alone change anything durable
  *   emit.c        new records, actions and trace lines of one step
  *   node.c        sessions, node life, marks
  *   link.c        the four clocks, second opinion, breaker for silence

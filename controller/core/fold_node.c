@@ -1,0 +1,216 @@
+/* fold_node.c: what records say of nodes and their marks. */
+#include <errno.h>
+#include <string.h>
+
+#include "controller/core/fold.h"
+
+int fold_node_joined(struct core *core, const struct record *r, struct err *err)
+{
+    const struct record_node_joined *u = &r->u.node_joined;
+    struct node *node = node_at(core, u->node);
+    bool again = node != NULL && node->d.removed && text_equal(node->d.name, u->name);
+    if (!again && (u->node != core->node_count + 1 || core->node_count >= core->limits.agents)) {
+        return err_set(err, -EINVAL, "node %u '%s' does not follow node %u (limit %u)", u->node,
+                       u->name, core->node_count, core->limits.agents);
+    }
+    node = again ? node : &core->nodes[core->node_count++];
+    memset(node, 0, sizeof *node);
+    node->d.node = u->node;
+    node->d.life = NODE_JOINING;
+    node->d.life_service_ms = r->service_ms;
+    node->answer = 255;
+    text_copy(node->d.name, sizeof node->d.name, u->name);
+    core->g.node_next = again ? core->g.node_next : u->node + 1;
+    return 0;
+}
+
+int fold_node_session(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = fold_need_node(core, r->u.node_session.node, &node, err);
+    if (code < 0) {
+        return code;
+    }
+    struct record_image_node *to = &node->d;
+    const struct record_node_session *from = &r->u.node_session;
+    NODE_SESSION_FIELDS(RECORD_COPY, unused)
+    node->d.clean = r->u.node_session.clean;
+    return 0;
+}
+
+int fold_node_moved(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = fold_need_node(core, r->u.node_moved.node, &node, err);
+    if (code < 0) {
+        return code;
+    }
+    if (node->d.life != r->u.node_moved.from ||
+        !node_move_allowed(r->u.node_moved.from, r->u.node_moved.to)) {
+        return err_set(err, -EINVAL, "node %s cannot move from %s to %s: it is %s", node->d.name,
+                       WORD(node_life, r->u.node_moved.from), WORD(node_life, r->u.node_moved.to),
+                       WORD(node_life, node->d.life));
+    }
+    node->d.life = r->u.node_moved.to;
+    node->d.life_service_ms = r->service_ms;
+    if (node->d.life == NODE_PROBATION) {
+        node->d.probation_service_ms = r->service_ms + core->config.probation_ms;
+    }
+    return 0;
+}
+
+int fold_node_lost(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = fold_need_node(core, r->u.node_lost.node, &node, err);
+    if (code == 0) {
+        node->d.lost = true;
+        node->d.lost_how = r->u.node_lost.how;
+    }
+    return code;
+}
+
+int fold_node_back(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = fold_need_node(core, r->u.node_back.node, &node, err);
+    if (code == 0) {
+        node->d.lost = false;
+    }
+    return code;
+}
+
+int fold_node_removed(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = fold_need_node(core, r->u.node_removed.node, &node, err);
+    if (code < 0) {
+        return code;
+    }
+    if (node->d.job != 0) {
+        return err_set(err, -EINVAL, "node %s still holds a slot", node->d.name);
+    }
+    struct record_image_node d = node->d; /* who it was, to know its agent again */
+    memset(node, 0, sizeof *node);
+    node->d = d;
+    node->d.removed = true;
+    node->d.lost = false;
+    node->answer = 255;
+    return 0;
+}
+
+int fold_inventory_accepted(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = fold_need_node(core, r->u.inventory_accepted.node, &node, err);
+    if (code == 0) {
+        node->d.accepted_gpus = r->u.inventory_accepted.gpu_count;
+        node->d.accepted_hash = r->u.inventory_accepted.inventory_hash;
+    }
+    return code;
+}
+
+int fold_node_fence(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = fold_need_node(core, r->u.node_fence.node, &node, err);
+    if (code == 0) {
+        node->d.fence = r->u.node_fence.state;
+    }
+    return code;
+}
+
+int fold_strike(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = fold_need_node(core, r->u.strike.node, &node, err);
+    if (code == 0) {
+        node->d.strikes++;
+        node->d.strike_service_ms = r->service_ms;
+    }
+    return code;
+}
+
+int fold_image_node(struct core *core, const struct record *r, struct err *err)
+{
+    if (r->u.image_node.node != core->node_count + 1 || core->node_count >= core->limits.agents) {
+        return err_set(err, -EINVAL, "node %u of the snapshot is out of order",
+                       r->u.image_node.node);
+    }
+    struct node *node = &core->nodes[core->node_count++];
+    memset(node, 0, sizeof *node);
+    node->d = r->u.image_node;
+    node->answer = 255;
+    return 0;
+}
+
+/* ---- marks ---------------------------------------------------------------------------------- */
+
+static uint32_t mark_index(const struct core *core, uint32_t node, uint8_t owner, const char *code)
+{
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        if (d->node == node && d->owner == owner && text_equal(d->code, code)) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static void mark_fill(struct record_image_mark *to, const struct record_mark_set *from)
+{
+    RECORD_mark_set(RECORD_COPY, unused)
+}
+
+int fold_mark_set(struct core *core, const struct record *r, struct err *err)
+{
+    const struct record_mark_set *u = &r->u.mark_set;
+    struct node *node;
+    int code = fold_need_node(core, u->node, &node, err);
+    if (code < 0) {
+        return code;
+    }
+    uint32_t at = mark_index(core, u->node, u->owner, u->code);
+    if (at == UINT32_MAX) {
+        if (core_mark_count(core, u->node) >= MARKS_PER_NODE) {
+            return err_set(err, -EINVAL, "node %s has %d marks already", node->d.name,
+                           MARKS_PER_NODE);
+        }
+        at = core->mark_count++;
+        memset(&core->marks[at], 0, sizeof core->marks[at]);
+        core->marks[at].d.since_service_ms = r->service_ms;
+        core->marks[at].d.since_wall_ms = r->wall_ms;
+    }
+    mark_fill(&core->marks[at].d, u);
+    return 0;
+}
+
+int fold_mark_cleared(struct core *core, const struct record *r, struct err *err)
+{
+    const struct record_mark_cleared *u = &r->u.mark_cleared;
+    uint32_t at = mark_index(core, u->node, u->owner, u->code);
+    if (at == UINT32_MAX) {
+        return err_set(err, -EINVAL, "node %u has no mark %s/%s", u->node,
+                       WORD(mark_owner, u->owner), u->code);
+    }
+    fold_drop_at(core->marks, &core->mark_count, at, sizeof *core->marks);
+    struct node *node = node_at(core, u->node);
+    if (node != NULL && u->owner == MARK_RECOVERY && text_equal(u->code, "unproven")) {
+        node->d.fence = FENCE_NONE; /* the next time is another one */
+    }
+    return 0;
+}
+
+int fold_image_mark(struct core *core, const struct record *r, struct err *err)
+{
+    struct node *node;
+    int code = fold_need_node(core, r->u.image_mark.node, &node, err);
+    if (code < 0) {
+        return code;
+    }
+    if (core_mark_count(core, node->d.node) >= MARKS_PER_NODE) {
+        return err_set(err, -EINVAL, "node %s has %d marks already", node->d.name, MARKS_PER_NODE);
+    }
+    core->marks[core->mark_count++].d = r->u.image_mark;
+    return 0;
+}
