@@ -10,12 +10,7 @@
 
 struct rank_coordinates core_rank_coordinates(const struct job *job, uint32_t rank)
 {
-    struct layout_shape shape = {.tensor = job->d.tensor,
-                                 .context = job->d.context,
-                                 .pipeline = job->d.pipeline,
-                                 .data = job->d.data,
-                                 .ranks_per_node = job->d.ranks_per_node};
-    text_copy(shape.order, sizeof shape.order, job->d.order);
+    const struct layout_shape shape = plan_shape(job);
     const struct layout_coordinates at = layout_of_rank(&shape, rank);
     return (struct rank_coordinates){at.tensor, at.context, at.pipeline, at.data};
 }

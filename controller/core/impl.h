@@ -11,6 +11,7 @@
  *   detail.c      what the ranks' programs say of themselves beside that
  *   recovery.c    the sequence of phases
  *   plan.c        blame, budgets, spares, layout, which checkpoint
+ *   plan_say.c    … what it passed over, and what it would do were automation not held
  *   checkpoint.c  saves
  *   saves.c       what lies in the folder of saves, as agents see it
  *   save_work.c   … to read one again, to keep one, to remove what is past its time
@@ -265,7 +266,7 @@ void recovery_check_result(struct core *core, struct node *node,
                            const struct msg_check_result *result);
 bool recovery_all_gone(const struct core *core, const struct job *job, bool *ret_fenced);
 
-/* ---- plan.c ---- */
+/* ---- plan.c, plan_say.c ---- */
 enum plan_result { PLAN_MADE, PLAN_WAITS, PLAN_OVER };
 /* Blame, budgets, evictions, layout, checkpoint: everything that phase `plan` decides. */
 enum plan_result plan_make(struct core *core, struct job *job, struct recovery *recovery);
@@ -275,6 +276,7 @@ void plan_foresee(struct core *core, struct job *job, char text[TEXT_SIZE]);
 uint32_t plan_spares(const struct core *core, const struct job *job); /* usable ones for this job */
 /* How many of them are kept for jobs that wait in a recovery and go before this one. */
 uint32_t plan_claims(const struct core *core, const struct job *job);
+struct layout_shape plan_shape(const struct job *job);
 uint32_t plan_label(struct core *core, const char *label); /* 0 for "" */
 /* A held job runs nothing: its nodes that are to leave, or are lost, need not wait for it. */
 void plan_release_leaving(struct core *core, struct job *job);

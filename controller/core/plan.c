@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "controller/core/impl.h"
+#include "controller/core/plan.h"
 
 enum { PAST_MAX = 64, RESTORE_FAILURES_MAX = 2, HARDWARE_NO_PROGRESS = 10 };
 
@@ -138,7 +138,13 @@ uint32_t plan_claims(const struct core *core, const struct job *job)
     return claims;
 }
 
-static uint32_t collect_spares(struct core *core, const struct job *job)
+uint32_t plan_unclaimed(const struct core *core, const struct job *job, uint32_t spares)
+{
+    uint32_t claims = plan_claims(core, job);
+    return claims < spares ? spares - claims : 0;
+}
+
+uint32_t plan_collect(struct core *core, const struct job *job)
 {
     uint32_t count = 0;
     order_names(core);
@@ -150,7 +156,7 @@ static uint32_t collect_spares(struct core *core, const struct job *job)
     return count;
 }
 
-static struct layout_shape shape_of(const struct job *job)
+struct layout_shape plan_shape(const struct job *job)
 {
     struct layout_shape shape = {.tensor = job->d.tensor,
                                  .context = job->d.context,
@@ -428,10 +434,8 @@ static void evict(struct core *core, const struct job *job, const struct inciden
                                   .text = incident->d.why});
 }
 
-/* The failure for which this blamed node is to leave the job; NULL when it is not: of every failure
- * that the recovery took in, those who held their slot then. */
-static const struct incident *evicted_for(const struct core *core, const struct job *job,
-                                          const struct record_image_blamed *blamed)
+const struct incident *plan_evicted_for(const struct core *core, const struct job *job,
+                                        const struct record_image_blamed *blamed)
 {
     const struct recovery *recovery = core_recovery(core, job->d.recovery);
     const struct incident *incident = core_incident(core, blamed->incident);
@@ -451,7 +455,7 @@ static const struct incident *evicted_for(const struct core *core, const struct 
 static void evict_blamed(struct core *core, const struct job *job)
 {
     for (uint32_t i = 0; i < core->blamed_count; i++) {
-        const struct incident *incident = evicted_for(core, job, &core->blamed[i]);
+        const struct incident *incident = plan_evicted_for(core, job, &core->blamed[i]);
         if (incident != NULL) {
             evict(core, job, incident, node_at(core, core->blamed[i].node));
         }
@@ -484,7 +488,7 @@ void plan_verdict(struct core *core, struct job *job)
 
 /* ---- the checkpoint ------------------------------------------------------------------------- */
 
-static bool failed_twice(const struct job *job, const struct checkpoint *checkpoint)
+bool plan_failed_twice(const struct job *job, const struct checkpoint *checkpoint)
 {
     return checkpoint != NULL && job->d.restore_failures >= RESTORE_FAILURES_MAX &&
            checkpoint->d.step == job->d.restore_step &&
@@ -496,39 +500,11 @@ static bool failed_twice(const struct job *job, const struct checkpoint *checkpo
 static const struct checkpoint *choose(struct core *core, struct job *job)
 {
     const struct checkpoint *best = core_checkpoint_best(core, job);
-    if (failed_twice(job, best)) {
+    if (plan_failed_twice(job, best)) {
         checkpoint_mark(core, best, CKPT_CORRUPT, "two attempts failed while loading it");
         best = core_checkpoint_best(core, job);
     }
     return best;
-}
-
-static bool is_passed_over(const struct job *job, const struct checkpoint *one)
-{
-    bool spoilt = one->d.state == CKPT_INCOMPLETE || one->d.state == CKPT_CORRUPT ||
-                  one->d.state == CKPT_SUSPECT;
-    return one->d.job == job->d.job && spoilt && one->d.step > job->d.restore_step;
-}
-
-/* "; passed over 2 newer ones: step 100 corrupt (…), …": the newest of them, and how many. */
-static uint32_t say_skipped(const struct core *core, const struct job *job, char *text, size_t size)
-{
-    const struct checkpoint *newest = NULL;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < core->checkpoint_count; i++) {
-        const struct checkpoint *one = &core->checkpoints[i];
-        if (is_passed_over(job, one)) {
-            newest = newest == NULL || one->d.step >= newest->d.step ? one : newest;
-            count++;
-        }
-    }
-    text[0] = '\0';
-    if (newest != NULL) {
-        text_format(text, size, "; passed over %u newer: step %llu %s (%.80s)%s", count,
-                    (unsigned long long)newest->d.step, WORD(checkpoint_state, newest->d.state),
-                    newest->d.note, count > 1 ? ", ..." : "");
-    }
-    return count;
 }
 
 /* In synchronous training a step that one rank completed is a step that all of them have paid for. */
@@ -539,9 +515,7 @@ static uint64_t last_step(const struct core *core, const struct job *job)
     return known > job->step_top ? known : job->step_top;
 }
 
-/* The step of the state that a plan gives up: what the attempt before it had done or, when it never
- * came that far or was not even launched, what it was to begin from. */
-static uint64_t step_given_up(const struct core *core, const struct job *job)
+uint64_t plan_step_given_up(const struct core *core, const struct job *job)
 {
     if (!job->d.attempted) {
         return 0;
@@ -552,31 +526,25 @@ static uint64_t step_given_up(const struct core *core, const struct job *job)
 
 /* ---- placement ------------------------------------------------------------------------------ */
 
-static bool must_leave(const struct core *core, const struct node *node)
+bool plan_must_leave(const struct core *core, const struct node *node)
 {
     uint8_t when;
     return node->d.lost || node->set_aside ||
            (node_leaves(core, node, &when) && when != WHEN_JOB_END);
 }
 
-/* It will have to, once automation acts: it is blamed, or silent and only not taken for lost. */
-static bool would_leave(const struct core *core, const struct job *job, const struct node *node)
+static bool leaves_now(const struct core *core, const struct job *job, const struct node *node)
 {
-    bool leaves = must_leave(core, node) || node->would;
-    for (uint32_t i = 0; i < core->blamed_count && !leaves; i++) {
-        leaves = core->blamed[i].node == node->d.node &&
-                 evicted_for(core, job, &core->blamed[i]) != NULL;
-    }
-    return leaves;
+    (void)job;
+    return plan_must_leave(core, node);
 }
 
-/* Fills plan_lost and plan_holders; returns how many slots change hands. */
-static uint32_t lost_slots(struct core *core, const struct job *job, bool foreseen)
+uint32_t plan_lost_slots(struct core *core, const struct job *job, plan_leaves *leaves)
 {
     uint32_t lost = 0;
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
-        if (node == NULL || (foreseen ? would_leave(core, job, node) : must_leave(core, node))) {
+        if (node == NULL || leaves(core, job, node)) {
             core->plan_lost[lost++] = i;
         }
         core->plan_holders[i] = node != NULL
@@ -609,7 +577,7 @@ void plan_release_leaving(struct core *core, struct job *job)
 {
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct node *node = core_node(core, core_slot(core, job, i)->d.node);
-        if (node != NULL && must_leave(core, node)) {
+        if (node != NULL && plan_must_leave(core, node)) {
             plan_leave_slot(core, job, i);
         }
     }
@@ -686,7 +654,7 @@ static void emit_plan(struct core *core, const struct job *job, uint64_t last, u
     const struct checkpoint *from =
         core_checkpoint_find(core, job->d.job, job->d.restore_attempt, job->d.restore_step);
     char skipped[TEXT_SIZE];
-    u->skipped = say_skipped(core, job, skipped, sizeof skipped);
+    u->skipped = plan_say_skipped(core, job, skipped);
     u->parts = from != NULL ? from->d.parts : 0;
     bool partial = u->parts != 0 && (u->parts & PARTS_ALL) != PARTS_ALL;
     record->job = job->d.job;
@@ -718,9 +686,9 @@ static enum plan_result no_spare(struct core *core, struct job *job, const char 
 
 static enum plan_result place_fresh(struct core *core, struct job *job)
 {
-    struct layout_shape shape = shape_of(job);
+    struct layout_shape shape = plan_shape(job);
     struct err err = {0};
-    uint32_t count = collect_spares(core, job);
+    uint32_t count = plan_collect(core, job);
     if (layout_fresh(&shape, core->plan_nodes, count, job->slot_count, core->scratch,
                      core->plan_ids, &err) < 0) {
         return no_spare(core, job, err.text);
@@ -734,7 +702,7 @@ static enum plan_result place_fresh(struct core *core, struct job *job)
     return PLAN_MADE;
 }
 
-static bool must_ask_person(const struct job *job, uint64_t lost_steps)
+bool plan_asks_person(const struct job *job, uint64_t lost_steps)
 {
     return job->d.max_lost != 0 && lost_steps > job->d.max_lost && !job->d.approved;
 }
@@ -752,12 +720,11 @@ static enum plan_result give_up_slots(struct core *core, struct job *job, uint32
 
 static enum plan_result swap(struct core *core, struct job *job)
 {
-    struct layout_shape shape = shape_of(job);
+    struct layout_shape shape = plan_shape(job);
     struct err err = {0};
-    uint32_t spares = collect_spares(core, job);
-    uint32_t lost = lost_slots(core, job, false);
-    uint32_t claims = plan_claims(core, job);
-    if (lost > 0 && lost <= spares && lost > spares - (claims < spares ? claims : spares)) {
+    uint32_t spares = plan_collect(core, job);
+    uint32_t lost = plan_lost_slots(core, job, leaves_now);
+    if (lost > 0 && lost <= spares && lost > plan_unclaimed(core, job, spares)) {
         text_format(err.text, sizeof err.text,
                     "%u %s a node, %u %s ready and kept for jobs that go before", lost,
                     text_plural(lost, "slot needs", "slots need"), spares,
@@ -771,10 +738,10 @@ static enum plan_result swap(struct core *core, struct job *job)
     }
     const struct checkpoint *checkpoint = choose(core, job);
     uint64_t from = checkpoint != NULL ? checkpoint->d.step : 0;
-    uint64_t last = step_given_up(core, job);
+    uint64_t last = plan_step_given_up(core, job);
     bool again = job->d.attempted && !job->d.launched; /* re-planned before it was launched */
     uint64_t lost_steps = last > from ? last - from : 0;
-    if (must_ask_person(job, lost_steps)) {
+    if (plan_asks_person(job, lost_steps)) {
         char reason[TEXT_SIZE];
         text_format(reason, sizeof reason,
                     "%llu %s would be lost (checkpoint.max_lost is %llu); "
@@ -800,80 +767,6 @@ static enum plan_result swap(struct core *core, struct job *job)
     plan_choose_port(core, job);
     emit_plan(core, job, last, lost_steps, lost);
     return PLAN_MADE;
-}
-
-/* ---- what would be done --------------------------------------------------------------------- */
-
-static void add_text(char text[TEXT_SIZE], const char *more)
-{
-    size_t used = strlen(text);
-    text_copy(text + used, TEXT_SIZE - used, more);
-}
-
-/* Who would go and who would come, or why nobody can. */
-static bool foresee_swaps(struct core *core, const struct job *job, char text[TEXT_SIZE])
-{
-    struct layout_shape shape = shape_of(job);
-    struct err err = {0};
-    uint32_t spares = collect_spares(core, job);
-    uint32_t lost = lost_slots(core, job, true);
-    uint32_t claims = plan_claims(core, job);
-    uint32_t mine = spares - (claims < spares ? claims : spares);
-    if (lost == 0) {
-        return true;
-    }
-    if (layout_swaps(&shape, core->plan_holders, job->slot_count, core->plan_lost, lost,
-                     core->plan_nodes, mine, core->scratch, core->plan_swaps, &err) < 0) {
-        text_format(text, TEXT_SIZE, "%s: %s",
-                    job->d.on_exhausted == EXHAUSTED_FAIL ? "fail the job" : "wait", err.text);
-        return false;
-    }
-    const struct layout_swap *first = &core->plan_swaps[0];
-    const struct node *old = core_node(core, core_slot(core, job, first->slot)->d.node);
-    text_format(text, TEXT_SIZE, "put %s in slot %u in place of %s",
-                core_node(core, first->node)->d.name, first->slot,
-                old != NULL ? old->d.name : "nobody");
-    if (lost > 1) {
-        char more[48];
-        text_format(more, sizeof more, " and swap %u more", lost - 1);
-        add_text(text, more);
-    }
-    add_text(text, ", then ");
-    return true;
-}
-
-void plan_foresee(struct core *core, struct job *job, char text[TEXT_SIZE])
-{
-    const struct checkpoint *best = core_checkpoint_best(core, job);
-    const struct checkpoint *from =
-        failed_twice(job, best) ? checkpoint_best_but(core, job, best) : best;
-    uint64_t step = from != NULL ? from->d.step : 0;
-    uint64_t last = step_given_up(core, job);
-    uint64_t lost_steps = last > step ? last - step : 0;
-    char more[TEXT_SIZE];
-    text[0] = '\0';
-    if (job->d.hold_asked) {
-        text_copy(text, TEXT_SIZE, "hold the job, as an operator asked");
-        return;
-    }
-    if (!job->d.attempted) {
-        text_format(text, TEXT_SIZE, "start it on %u %s", job->slot_count,
-                    text_plural(job->slot_count, "node", "nodes"));
-        return;
-    }
-    if (!foresee_swaps(core, job, text)) {
-        return;
-    }
-    if (must_ask_person(job, lost_steps)) {
-        text_format(more, sizeof more,
-                    "ask a person: %llu steps would be lost (checkpoint.max_lost)",
-                    (unsigned long long)lost_steps);
-    } else {
-        text_format(more, sizeof more, "start attempt %u from step %llu, %llu %s lost",
-                    job->d.launched ? job->d.attempt + 1 : job->d.attempt, (unsigned long long)step,
-                    (unsigned long long)lost_steps, text_plural(lost_steps, "step", "steps"));
-    }
-    add_text(text, more);
 }
 
 enum plan_result plan_make(struct core *core, struct job *job, struct recovery *recovery)
