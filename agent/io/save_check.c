@@ -53,15 +53,15 @@ struct reading {
     XXH3_state_t *state;
 };
 
-static int hash_file(struct reading *reading, int fd, const char *file, uint64_t *ret_size,
-                     char ret_hash[HASH_TEXT_SIZE], struct err *err)
+static int hash_file(struct reading *reading, int fd, const char *file, uint64_t size_max,
+                     uint64_t *ret_size, char ret_hash[HASH_TEXT_SIZE], struct err *err)
 {
     ssize_t got = 1;
     *ret_size = 0;
     if (XXH3_128bits_reset(reading->state) != XXH_OK) {
         return err_set(err, -EIO, "the hash cannot be begun");
     }
-    while (got != 0) {
+    while (got != 0 && *ret_size <= size_max) { /* one that grows on is not read for ever */
         got = read(fd, reading->bytes, READ_SIZE);
         if (got < 0 && errno != EINTR) {
             const int code = -errno;
@@ -109,7 +109,7 @@ static int verify_shard(struct reading *reading, int folder_fd, const struct sav
         (void)err_set(err, -EBADMSG, "%.96s has %lld bytes, the manifest says %llu", shard->file,
                       (long long)status.st_size, (unsigned long long)shard->size);
     } else {
-        r = hash_file(reading, fd, shard->file, &size, hash, err);
+        r = hash_file(reading, fd, shard->file, shard->size, &size, hash, err);
         *ret_whole = r == 0 && size == shard->size && text_equal(hash, shard->hash);
         if (r == 0 && !*ret_whole) {
             (void)err_set(err, -EBADMSG, "%.64s: its hash is %s, the manifest says %s", shard->file,
@@ -214,7 +214,9 @@ static int move_and_empty(int parent_fd, const char *name, const struct save_tar
     if (r == 0) {
         save_manifest_done(&manifest);
         (void)close(fd); /* opened for reading */
-        if (renameat2(parent_fd, name, trash_fd, name, RENAME_NOREPLACE) != 0) {
+        /* A folder replaces nothing but an empty folder; so no flag is asked for, which network file
+         * systems do not know. */
+        if (renameat(parent_fd, name, trash_fd, name) != 0) {
             r = err_set(err, -errno, "%.96s cannot be moved into " SAVE_TRASH ": %s", name,
                         strerror(errno));
         }

@@ -527,6 +527,27 @@ static void test_remove(void **state)
     assert_int_equal(save_remove(&target, &err), -EINVAL);
 }
 
+/* A try that was cut off may have left its empty folder in the trash, or, on another day, a full one. */
+static void test_remove_into_a_trash_in_use(void **state)
+{
+    struct tree *tree = *state;
+    char path[PATH_SIZE];
+    struct err err = {0};
+    put_keepstep(tree, 10, 0, "demo");
+    make_folder(tree, ".trash");
+    make_folder(tree, ".trash/step-10.a-0");
+    const struct save_target target = target_of(tree, path, 10, "");
+    assert_int_equal(save_remove(&target, &err), 0);
+    assert_int_not_equal(access(path_of(tree, "step-10.a-0"), F_OK), 0);
+    assert_int_not_equal(access(path_of(tree, ".trash/step-10.a-0"), F_OK), 0);
+    put_keepstep(tree, 10, 0, "demo");
+    make_folder(tree, ".trash/step-10.a-0");
+    put(tree, ".trash/step-10.a-0/theirs", "x");
+    assert_int_equal(save_remove(&target, &err), -ENOTEMPTY);
+    assert_int_equal(access(path_of(tree, "step-10.a-0/manifest.json"), F_OK), 0);
+    assert_int_equal(access(path_of(tree, ".trash/step-10.a-0/theirs"), F_OK), 0);
+}
+
 static void test_remove_follows_no_link(void **state)
 {
     struct tree *tree = *state;
@@ -613,6 +634,7 @@ int main(void)
         TEST(test_megatron_numbers),
         TEST(test_verify),
         TEST(test_remove),
+        TEST(test_remove_into_a_trash_in_use),
         TEST(test_remove_follows_no_link),
         TEST(test_lines_of_readers),
     };
