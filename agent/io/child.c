@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "proto/base/buf.h"
@@ -82,6 +83,15 @@ static void take_lines(struct child *child)
     buf_consume(&child->output, used);
 }
 
+/* The last line of a program that ended without a newline behind it. */
+static void take_rest(struct child *child)
+{
+    if (child->line != NULL && child->done != NULL && !child->cut && child->output.size > 0) {
+        child->line(child->context, buf_text(&child->output), child->output.size);
+        buf_clear(&child->output);
+    }
+}
+
 static void put_output(struct child *child, const char *data, size_t size)
 {
     const size_t room = child->output.size_max - child->output.size;
@@ -143,20 +153,25 @@ static void read_cb(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
     }
 }
 
-/* What is still in the pipe when the process has ended. */
+/* What is still in the pipe when the process has ended; no more: whoever holds its other end as well
+ * may go on writing for ever. */
 static void drain(struct child *child)
 {
     uv_os_fd_t fd = -1;
+    int left = 0;
     if (uv_is_closing((uv_handle_t *)&child->pipe) ||
-        uv_fileno((uv_handle_t *)&child->pipe, &fd) != 0) {
+        uv_fileno((uv_handle_t *)&child->pipe, &fd) != 0 || ioctl(fd, FIONREAD, &left) != 0) {
         return;
     }
-    ssize_t count = 1;
-    while (count > 0 && !child->cut) {
-        count = read(fd, child->bytes, sizeof(child->bytes));
-        if (count > 0) {
-            put_output(child, child->bytes, (size_t)count);
+    while (left > 0 && !child->cut) {
+        const size_t wanted =
+            (size_t)left < sizeof(child->bytes) ? (size_t)left : sizeof(child->bytes);
+        const ssize_t count = read(fd, child->bytes, wanted);
+        if (count <= 0) {
+            break;
         }
+        put_output(child, child->bytes, (size_t)count);
+        left -= (int)count;
     }
 }
 
@@ -165,6 +180,7 @@ static void exit_cb(uv_process_t *process, int64_t status, int term_signal)
     struct child *child = process->data;
     child->exited = true;
     drain(child);
+    take_rest(child);
     close_all(child);
     tell(child, false, status, term_signal);
 }

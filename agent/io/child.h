@@ -32,7 +32,8 @@ struct child_result {
     bool output_cut; /* more than asked for came */
 };
 typedef void child_done(void *context, const struct child_result *result);
-/* One line of the output, as it came, without its end; NUL-terminated and borrowed for the call. */
+/* One line of the output, as it came, without its end (the last one need not have any); NUL-terminated
+ * and borrowed for the call. */
 typedef void child_line(void *context, const char *line, size_t size);
 
 struct child_options {
@@ -43,7 +44,8 @@ struct child_options {
     uint64_t deadline_ms;
     bool patient;     /* the deadline is one of silence: each output begins it anew */
     bool group;       /* a process group of its own, killed with it */
-    child_line *line; /* lines go here and not into the result; output_max is of one line */
+    child_line *line; /* lines go here and not into the result; output_max is of one line: from a
+                         longer one on there are no more, and the result is output_cut */
     bool survives;    /* not killed at the deadline or the end of the agent */
     child_done *done; /* called once, never from within child_start */
     void *context;

@@ -20,7 +20,6 @@
 struct save_task_run {
     struct save_task_run *next;
     struct agent_saves *saves;
-    bool on_pool;
     struct msg_save_ask ask;
     char *spec_text;
     size_t spec_size;
@@ -147,11 +146,13 @@ static void program_ended(struct save_task_run *task, const struct child_result 
 {
     char text[TEXT_SIZE];
     if (result->signal != 0 || result->exit_status != 0) {
-        (void)text_format(text, sizeof(text), "reader %.64s: %s %d",
-                          task->ask.task == SAVE_LIST ? task->text : "",
+        (void)text_format(text, sizeof(text), "reader %.64s: %s %d", task->text,
                           result->signal != 0 ? "ended by signal" : "exit status",
                           result->signal != 0 ? result->signal : (int)result->exit_status);
         finish(task, -EIO, false, text);
+    } else if (result->output_cut) {
+        (void)text_format(text, sizeof(text), "reader %.64s: a line is too long", task->text);
+        finish(task, -EBADMSG, false, text);
     } else if (task->bad > 0) {
         (void)text_format(text, sizeof(text), "reader %.64s: %.96s", task->text,
                           task->note[0] != '\0' ? task->note : "a line is no JSON object");
@@ -243,7 +244,6 @@ static void prepared_cb(uv_work_t *work, int status)
 {
     struct save_task_run *task = work->data;
     CHECK(status == 0); /* never cancelled */
-    task->on_pool = false;
     if (task->saves->io->closing) {
         release(task);
         return;
@@ -304,7 +304,6 @@ void saves_ask(struct agent_saves *saves, const struct msg_save_ask *ask)
     }
     task->spec_text = mem_alloc(task->spec_size + 1, 1);
     memcpy(task->spec_text, text, task->spec_size);
-    task->on_pool = true;
     task->work.data = task;
     const int r = uv_queue_work(saves->io->loop, &task->work, prepare_work, prepared_cb);
     CHECK(r == 0);

@@ -179,6 +179,49 @@ static void test_command(void **state)
     assert_int_equal(rig->fake.save_done.error, -ETIMEDOUT);
 }
 
+static void expect_answer(struct agent_rig *rig, const char *script, int32_t error,
+                          uint32_t save_count)
+{
+    static uint64_t nonce = 100;
+    put(rig, "reader", script, 0755);
+    ask(rig, ++nonce, SAVE_LIST, "ck", "\"format\":\"command\",\"reader\":\"site\"", LONG_MS);
+    if (rig->fake.save_done.error != error) {
+        fail_msg("%d, wanted %d: %s", rig->fake.save_done.error, error, rig->fake.save_done.text);
+    }
+    assert_int_equal(rig->fake.save_count, save_count);
+}
+
+/* What a reader printed last counts also without an end of line; and what could not be read whole is
+ * no answer at all. */
+static void test_lines_that_do_not_end(void **state)
+{
+    struct agent_rig *rig = open_rig(state, true);
+    expect_answer(rig,
+                  "#!/bin/sh\n"
+                  "echo '{\"step\": 5, \"complete\": true, \"path\": \"/five\"}'\n"
+                  "printf '%s' '{\"step\": 6, \"complete\": true, \"path\": \"/six\"}'\n",
+                  0, 2);
+    assert_int_equal(rig->fake.saves[1].step, 6);
+    expect_answer(rig,
+                  "#!/bin/sh\n"
+                  "echo '{\"step\": 5, \"complete\": true, \"path\": \"/five\"}'\n"
+                  "head -c 100000 /dev/zero | tr '\\0' ' '\n"
+                  "echo '{\"step\": 6, \"complete\": true, \"path\": \"/six\"}'\n",
+                  -EBADMSG, 1);
+    assert_non_null(strstr(rig->fake.save_done.text, "too long"));
+}
+
+/* A reader that has ended and left somebody behind who prints for ever: the agent goes on. */
+static void test_output_without_an_end(void **state)
+{
+    struct agent_rig *rig = open_rig(state, true);
+    expect_answer(rig,
+                  "#!/bin/sh\nmkfifo \"$1.begun\"\n"
+                  "{ head -c 500000 /dev/zero | tr '\\0' '\\n'; echo >\"$1.begun\"; exec yes; } &\n"
+                  "read begun <\"$1.begun\"\nexit 0\n",
+                  -EBADMSG, 0);
+}
+
 /* A dead mount: each look is given up in time, and after a few nothing more is begun. */
 static void test_storage_that_hangs(void **state)
 {
@@ -230,6 +273,8 @@ int main(void)
         TEST(test_marker),
         TEST(test_errors),
         TEST(test_command),
+        TEST(test_lines_that_do_not_end),
+        TEST(test_output_without_an_end),
         TEST(test_storage_that_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
