@@ -1,6 +1,7 @@
 /* abort_order.c: between the library's thread, which may be about to call at any moment, and a comm
- * that ends. keepstep_on_abort(NULL) lets a call that is under way go on, so what the call looks at
- * has to outlive every comm: it is the one static object of the trainer. */
+ * that ends. keepstep_on_abort(NULL) lets a call that is under way go on, and to detach, which would
+ * wait for it, is not for a rank that fails: its last phase says what failed. So what the call looks
+ * at has to outlive every comm: it is the one static object of the trainer. */
 #include "agent/trainer/abort_order.h"
 
 #include <pthread.h>

@@ -1,16 +1,7 @@
 /* telemetry.c: notes a number, tells it. What comes back is ignored, as the header says. */
 #include "agent/trainer/telemetry.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-
-/* The library's thread may be on its way into abort_comm when the comm ends, and nobody can wait
- * for it without detaching, which a rank that fails must not do: its last phase says what failed.
- * So this one thing outlives everything else. */
-static struct {
-    pthread_mutex_t mutex;
-    struct comm *comm; /* NULL: there is none to abort */
-} abortable = {.mutex = PTHREAD_MUTEX_INITIALIZER, .comm = NULL};
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -69,23 +60,6 @@ static void watch(const struct comm_group *group, void *context)
                               (int)operation_of(one->head), one->head_peer);
 }
 
-static void set_abortable(struct comm *comm)
-{
-    (void)pthread_mutex_lock(&abortable.mutex); /* a plain mutex, never locked twice: cannot fail */
-    abortable.comm = comm;
-    (void)pthread_mutex_unlock(&abortable.mutex);
-}
-
-static void abort_comm(void *argument)
-{
-    (void)argument;
-    (void)pthread_mutex_lock(&abortable.mutex);
-    if (abortable.comm != NULL) {
-        comm_abort(abortable.comm);
-    }
-    (void)pthread_mutex_unlock(&abortable.mutex);
-}
-
 void telemetry_start(struct telemetry *telemetry, struct comm *comm)
 {
     *telemetry = (struct telemetry){.place = comm->place, .phase = KEEPSTEP_INIT};
@@ -101,15 +75,11 @@ void telemetry_start(struct telemetry *telemetry, struct comm *comm)
     }
     comm->watch = watch;
     comm->watch_context = telemetry;
-    set_abortable(comm);
-    (void)keepstep_on_abort(abort_comm, NULL);
 }
 
 void telemetry_stop(struct comm *comm)
 {
     comm->watch = NULL;
-    (void)keepstep_on_abort(NULL, NULL);
-    set_abortable(NULL);
 }
 
 /* ---- progress ------------------------------------------------------------------------------- */

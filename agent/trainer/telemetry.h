@@ -5,8 +5,7 @@
  * Order in a step: telemetry_step_begin, telemetry_compute (after the passes, before the exchange
  * of gradients), telemetry_step_end (after the update, with the hash of the weights that the next
  * forward pass will use). Operations of the communicators are told whenever they begin and end, so
- * that a rank that hangs in one has said so before. When Keepstep says that the attempt is over,
- * the comm is aborted, from a thread of the library. */
+ * that a rank that hangs in one has said so before. */
 #ifndef KEEPSTEP_TRAINER_TELEMETRY_H
 #define KEEPSTEP_TRAINER_TELEMETRY_H
 
@@ -39,7 +38,7 @@ struct telemetry {
 };
 
 /* Tells the coordinates and watches comm until telemetry_stop, which comes before the comm's end;
- * it may be called without a start. One comm a process. */
+ * it may be called without a start. */
 void telemetry_start(struct telemetry *telemetry, struct comm *comm);
 void telemetry_stop(struct comm *comm);
 void telemetry_phase(struct telemetry *telemetry, enum keepstep_phase phase);

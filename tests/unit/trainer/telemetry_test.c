@@ -1,68 +1,33 @@
 /* telemetry_test: what the agent reads of a world of ranks: who waits for whom, whose work is slow,
- * which hash is whose; and that an attempt that is over ends what hangs. */
+ * which hash is whose. */
 #include "agent/trainer/telemetry.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "agent/rank/mailbox.h"
 #include "agent/trainer/pace.h"
 #include "tests/lib/test.h"
+#include "tests/unit/trainer/agent_rig.h"
 #include "tests/unit/trainer/trainer_rig.h"
 
 enum { SLOW_MS = 150 };
 static const struct comm_layout square = {.tensor = 2, .context = 1, .pipeline = 1, .data = 2};
 
-/* This rank's mailbox, with both of its sides in this process. */
-struct box {
-    char folder[64];
-    int folder_fd;
-    int fd;
-    void *map; /* to wake the rank */
-};
+static struct agent_rig agent; /* of the ranks: each reads its own mailbox, too */
 
-static int box_open(struct box *box, const struct comm *comm)
+static int attach(const struct comm *comm)
 {
-    const struct mailbox_order order = {
-        .attempt = 3,
-        .rank = comm->rank,
-        .world = comm->world,
-        .local_world = 1,
-        .slot_count = comm->world,
-        .sizes = {comm->layout.tensor, 1, comm->layout.pipeline, comm->layout.data},
-        .order = "tp-cp-pp-dp",
-    };
-    char path[80];
-    (void)snprintf(box->folder, sizeof(box->folder), "/tmp/keepstep-telemetry-XXXXXX");
-    EXPECT(mkdtemp(box->folder) != NULL);
-    box->folder_fd = open(box->folder, O_RDONLY | O_DIRECTORY);
-    EXPECT(mailbox_create(box->folder_fd, "m", getuid(), getgid(), 7, &order, 0, &box->fd) == 0);
-    EXPECT(mailbox_map_wake(box->fd, &box->map) == 0);
-    (void)snprintf(path, sizeof(path), "%s/m", box->folder);
-    EXPECT(setenv("KEEPSTEP_MAILBOX", path, 1) == 0);
+    agent_rig_show(&agent, comm->rank);
     EXPECT(keepstep_init() == 0 && keepstep_attached() == 1);
     return 0;
 }
 
-static void box_close(struct box *box)
-{
-    keepstep_finish();
-    mailbox_unmap_wake(box->map);
-    (void)unlinkat(box->folder_fd, "m", 0);
-    (void)close(box->fd);
-    (void)close(box->folder_fd);
-    (void)rmdir(box->folder);
-}
-
-static int box_read(const struct box *box, const struct comm *comm, struct mailbox_view *view)
+static int box_read(const struct comm *comm, struct mailbox_view *view)
 {
     *view = (struct mailbox_view){0};
-    EXPECT(mailbox_read(box->fd, pace_now_us() / 1000 + 1, view) == 0);
+    EXPECT(mailbox_read(agent.fds[comm->rank], pace_now_us() / 1000 + 1, view) == 0);
     EXPECT(view->valid);
     return 0;
 }
@@ -97,9 +62,8 @@ static void work(uint32_t ms)
 static int step_body(struct comm *comm)
 {
     struct telemetry telemetry;
-    struct box box;
     struct mailbox_view view;
-    EXPECT(box_open(&box, comm) == 0);
+    EXPECT(attach(comm) == 0);
     telemetry_start(&telemetry, comm);
     EXPECT(comm_barrier(comm_group(comm, COMM_WORLD)) == 0);
     const uint64_t begun_us = pace_now_us();
@@ -108,7 +72,7 @@ static int step_body(struct comm *comm)
     EXPECT(comm_barrier(comm_group(comm, COMM_TENSOR)) == 0);
     telemetry_compute(&telemetry, comm, pace_now_us() - begun_us);
     telemetry_step_end(&telemetry, comm, 2.5, 0.75, 1000 + comm->rank);
-    EXPECT(box_read(&box, comm, &view) == 0);
+    EXPECT(box_read(comm, &view) == 0);
     EXPECT(view.step == 1 && view.steps_held == 1);
     EXPECT(view.steps[0].compute_us == telemetry.compute_us);
     EXPECT(real_of(view.steps[0].loss) == 2.5f && real_of(view.steps[0].gradient_norm) == 0.75f);
@@ -128,21 +92,27 @@ static int step_body(struct comm *comm)
     EXPECT(tensor->operation == MAILBOX_OPERATION_NONE && tensor->peer == -1);
     EXPECT(named(&view, "data")->enqueued == 0 && named(&view, "world")->completed == 1);
     telemetry_stop(comm);
-    box_close(&box);
+    keepstep_finish();
     return comm_barrier(comm_group(comm, COMM_WORLD)) == 0 ? 0 : 2;
+}
+
+static void run_with_agent(rank_body body)
+{
+    agent_rig_begin(&agent, comm_layout_world(&square));
+    rig_run_world(&square, body, NULL);
+    agent_rig_end(&agent);
 }
 
 static void a_step_is_told(void **state)
 {
     (void)state;
-    rig_run_world(&square, step_body, NULL);
+    run_with_agent(step_body);
 }
 
 /* ---- a hang --------------------------------------------------------------------------------- */
 
 /* What the agent would see of the operation under way, noted when it begins. */
 struct glimpse {
-    const struct box *box;
     comm_watch *watch;
     void *context;
     struct mailbox_view view;
@@ -154,24 +124,21 @@ static void glimpse(const struct comm_group *group, void *context)
     struct glimpse *now = context;
     now->watch(group, now->context);
     if (group->head == COMM_REDUCE_SCATTER && !now->seen) {
-        now->seen = box_read(now->box, group->comm, &now->view) == 0;
-        /* The attempt is over: the agent says so while this rank is inside the operation. */
-        (void)mailbox_abort_write(now->box->fd, 4);
-        (void)mailbox_wake(now->box->fd, now->box->map);
+        now->seen = box_read(group->comm, &now->view) == 0;
+        comm_abort(group->comm); /* nobody else would end it */
     }
 }
 
 /* Rank 2 never comes to the exchange of gradients with rank 0, which has told where it waits before
- * it hangs, and comes out of it because its attempt is over. */
+ * it hangs. */
 static int hang_body(struct comm *comm)
 {
     static float input[20000];
     static float output[10000];
     struct telemetry telemetry;
-    struct box box;
-    EXPECT(box_open(&box, comm) == 0);
+    EXPECT(attach(comm) == 0);
     telemetry_start(&telemetry, comm);
-    struct glimpse now = {.box = &box, .watch = comm->watch, .context = comm->watch_context};
+    struct glimpse now = {.watch = comm->watch, .context = comm->watch_context};
     EXPECT(comm_barrier(comm_group(comm, COMM_WORLD)) == 0);
     if (comm->rank != 0) {
         int code = 0; /* until rank 0 is gone */
@@ -181,7 +148,7 @@ static int hang_body(struct comm *comm)
             code = comm_async_error(comm);
         }
         telemetry_stop(comm);
-        box_close(&box);
+        keepstep_finish();
         return 0;
     }
     comm->watch = glimpse;
@@ -194,21 +161,21 @@ static int hang_body(struct comm *comm)
     EXPECT(data->enqueued == 1 && data->completed == 0);
     EXPECT(data->operation == MAILBOX_OPERATION_REDUCE_SCATTER);
     telemetry_stop(comm);
-    box_close(&box);
+    keepstep_finish();
     return 0;
 }
 
-static void a_hang_is_told_and_an_attempt_that_is_over_ends_it(void **state)
+static void a_hang_is_told(void **state)
 {
     (void)state;
-    rig_run_world(&square, hang_body, NULL);
+    run_with_agent(hang_body);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_told),
-        cmocka_unit_test(a_hang_is_told_and_an_attempt_that_is_over_ends_it),
+        cmocka_unit_test(a_hang_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
