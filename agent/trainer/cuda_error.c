@@ -59,11 +59,6 @@ int cuda_error_of_nccl(int nccl)
     }
 }
 
-int cuda_error_is_absence(int cuda)
-{
-    return cuda == cudaErrorInsufficientDriver || cuda == cudaErrorNoDevice;
-}
-
 void cuda_error_explain_absence(int cuda, int driver, int runtime, const char *visible,
                                 char *ret_text, size_t size)
 {

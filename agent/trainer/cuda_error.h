@@ -21,9 +21,6 @@ int cuda_error_code(int cuda);
  *   -EIO        the GPU failed, or NCCL itself */
 int cuda_error_of_nccl(int nccl);
 
-/* Is it the absence of driver or GPU, which says nothing about this program? */
-int cuda_error_is_absence(int cuda);
-
 /* One sentence on why there is no GPU to use, with CUDA's code and what to do about it.
  * driver, runtime: their CUDA versions as CUDA writes them (13000); driver 0: there is none.
  * visible: CUDA_VISIBLE_DEVICES, or NULL. */
