@@ -259,6 +259,17 @@ static uint64_t gets_highest(const struct mailbox_file *file)
     return highest;
 }
 
+void attach_attempt_begin(struct attach *attach)
+{
+    attach->step_begin_us = 0;
+    attach->step_end_us = attach_now_us();
+    attach->compute_us = 0;
+    attach->loss_step = 0;
+    attach->gradient_step = 0;
+    attach->save_step = 0;
+    attach->commit_number = 0;
+}
+
 /* A fresh status: this process begins now. */
 static void status_reset(struct attach *attach)
 {
@@ -295,13 +306,7 @@ static int file_take(struct attach *attach, const char *path)
     attach->save_base = file->header.save_base;
     attach->save_request = attach->save_base;
     attach->stop_request = false;
-    attach->step_begin_us = 0;
-    attach->step_end_us = attach_now_us();
-    attach->compute_us = 0;
-    attach->loss_step = 0;
-    attach->gradient_step = 0;
-    attach->save_step = 0;
-    attach->commit_number = 0;
+    attach_attempt_begin(attach);
     attach->get_count = gets_highest(file);
     if (!attach_order_read(attach)) {
         drop(attach);

@@ -69,6 +69,9 @@ void attach_status_end(struct attach *attach);
 /* Wakes the agent; nothing to do when that fails: it looks each second. */
 void attach_ring(struct attach *attach);
 
+/* Forgets what the program told, but not yet as a whole, in an attempt before. */
+void attach_attempt_begin(struct attach *attach);
+
 /* Refreshes attach->order and the flags. false: torn just now, the last good copy stays. */
 bool attach_order_read(struct attach *attach);
 /* The same, but leaves attach->order alone. */

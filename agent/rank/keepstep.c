@@ -253,12 +253,7 @@ static void attempt_adopt(struct attach *attach)
     for (uint32_t i = 0; i < MAILBOX_GETS; i++) {
         attach->file->gets[i].number = 0;
     }
-    attach->save_step = 0;
-    attach->commit_number = 0;
-    attach->step_begin_us = 0;
-    attach->step_end_us = attach_now_us();
-    attach->loss_step = 0;
-    attach->gradient_step = 0;
+    attach_attempt_begin(attach);
     attach_status_begin(attach);
     status->attempt = attach->order.attempt;
     status->step_begun = 0;
@@ -266,6 +261,7 @@ static void attempt_adopt(struct attach *attach)
     status->step_count = 0;
     status->hash_count = 0;
     status->communicator_count = 0;
+    status->has_coordinates = 0;
     (void)phase_set(status, MAILBOX_PHASE_INIT, attach->step_end_us);
     attach_status_end(attach);
     attach_ring(attach);

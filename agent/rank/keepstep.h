@@ -115,7 +115,8 @@ KEEPSTEP_EXPORT int keepstep_step(uint64_t step);
 /* Compute time of the step under way, device time on a GPU, without waiting for others; before its
  * step_end. Finds stragglers. */
 KEEPSTEP_EXPORT int keepstep_step_compute(uint64_t compute_us);
-/* The coordinates that the program computed for itself; a difference to the layout is shown. */
+/* The coordinates that the program computed for itself; a difference to the layout is shown. A new
+ * attempt begins without. */
 KEEPSTEP_EXPORT int keepstep_coordinates(uint32_t tensor, uint32_t context, uint32_t pipeline,
                                          uint32_t data);
 

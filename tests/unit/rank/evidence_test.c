@@ -170,7 +170,7 @@ static void test_communicators(void **state)
     rank_rig_end(&rig);
 }
 
-/* A new attempt has made no communicator yet and has come to no step. */
+/* A new attempt has made no communicator yet, has come to no step and knows no coordinates. */
 static void test_new_attempt(void **state)
 {
     struct rank_rig rig;
@@ -182,6 +182,8 @@ static void test_new_attempt(void **state)
     assert_int_equal(keepstep_communicator("dp", KEEPSTEP_AXIS_DATA), 0);
     assert_int_equal(keepstep_parameter_hash(5, 5), 0);
     assert_int_equal(keepstep_loss(6, 1), 0);
+    assert_int_equal(keepstep_step_compute(1000), 0); /* of a step that never ends */
+    assert_int_equal(keepstep_coordinates(1, 0, 1, 3), 0);
     rank_rig_order(&order, 0, 4);
     assert_int_equal(mailbox_order_write(rig.fd, &order), 0);
     assert_int_equal(keepstep_next_attempt(1000, &restore), 1);
@@ -191,6 +193,8 @@ static void test_new_attempt(void **state)
     assert_int_equal(view.communicator_count, 0);
     assert_int_equal(view.hashes_held, 0);
     assert_int_equal(view.steps[0].loss, 0);
+    assert_int_equal(view.steps[0].compute_us, 0);
+    assert_false(view.has_coordinates); /* they may be others in this attempt */
     rank_rig_end(&rig);
 }
 
