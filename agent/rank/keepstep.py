@@ -174,7 +174,8 @@ class _State:
         self.lock = threading.Lock()
         self.looked = False
         self.functions = None
-        self.callback = None  # kept from the garbage collector while the library has it
+        # Kept until the library has detached: a thread of it may be on its way into any of them.
+        self.callbacks = []
 
     def attach(self):
         """The functions when there is an agent, else None."""
@@ -268,7 +269,7 @@ def finish():
         functions, _state.functions, _state.looked = _state.functions, None, False
     if functions is not None:
         functions["finish"]()
-        _state.callback = None
+        _state.callbacks.clear()
 
 
 # ---- progress ----------------------------------------------------------------------------------
@@ -355,14 +356,14 @@ def on_abort(function):
     if functions is None:
         return
     callback = _Abort(lambda _: function()) if function is not None else _Abort()
+    _state.callbacks.append(callback)
     _checked(functions["on_abort"](callback, None), "on_abort")
-    _state.callback = callback
 
 
 @atexit.register
 def _no_callback_at_exit():
     # An interpreter that is being taken down must not be called into.
-    if _state.functions is not None and _state.callback is not None:
+    if _state.functions is not None and _state.callbacks:
         _state.functions["on_abort"](_Abort(), None)
 
 

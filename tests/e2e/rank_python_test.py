@@ -240,6 +240,36 @@ ctypes.CDLL(None).pause()      # as in a collective that never ends
         same(process.wait(20), 75, "its exit")
 
 
+def abort_taken_back():
+    """a callback that is under way when it is taken back, or replaced, ends as if it were not"""
+    with scratch() as folder:
+        box = Box(folder)
+        process = start("""
+import gc, threading
+def kept():                    # what the library's thread may run, whatever comes meanwhile
+    gc.collect()
+    return sum(type(one).__name__ == "CFunctionType" and bool(one) for one in gc.get_objects())
+before = kept()                # ctypes has some of its own
+inside, leave = threading.Event(), threading.Event()
+def over():
+    inside.set()
+    leave.wait()
+    print("left", flush=True)
+keepstep.on_abort(over)
+print("ready", flush=True)
+inside.wait()
+keepstep.on_abort(None)
+print(kept() - before, flush=True)
+leave.set()
+keepstep.finish()
+print(kept() - before, flush=True)
+""", KEEPSTEP_MAILBOX=box.path)
+        same(process.stdout.readline(), "ready\n", "the script")
+        box.tool("abort", 4)
+        out, err = process.communicate(timeout=20)
+        same((out, err, process.returncode), ("1\nleft\n0\n", "", 0), "the rest of it")
+
+
 def at_exit():
     """an interpreter that ends is not called into, and does not wait"""
     with scratch() as folder:
@@ -324,7 +354,8 @@ def main():
             print("skipped: a sanitizer's library cannot be loaded into a plain interpreter")
             return 77
         return run_tests([no_agent, no_library, bad_mailbox, whole, other_ranks, errors,
-                          refused_commit, aborted, at_exit, forked, killed, from_header])
+                          refused_commit, aborted, abort_taken_back, at_exit, forked, killed,
+                          from_header])
 
 
 if __name__ == "__main__":
