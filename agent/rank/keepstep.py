@@ -233,7 +233,7 @@ def _unsigned(value, bits, what):
 
 
 def _milliseconds(seconds):
-    return max(0, min(_TIMEOUT_MAX_MS, round(seconds * 1000)))
+    return round(max(0, min(_TIMEOUT_MAX_MS, seconds * 1000)))
 
 
 def _bytes(text):

@@ -67,7 +67,7 @@ keepstep.exchange_put("k", b"v")
 keepstep.checkpoint_begin(2, 1); keepstep.checkpoint_shard("/a", 1); keepstep.checkpoint_commit("/d")
 keepstep.checkpoint_done(2, "/d")
 print(keepstep.attached(), r.world, keepstep.should_checkpoint(), keepstep.should_stop(),
-      keepstep.checkpoint_result(0), keepstep.next_attempt(0))
+      keepstep.checkpoint_result(0), keepstep.next_attempt(float("inf")))
 """
 
 
