@@ -2,13 +2,13 @@
 #include "agent/trainer/kernel_cpu.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "agent/trainer/kernel_cpu_parts.h"
+#include "agent/trainer/kernel_math.h"
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -107,22 +107,11 @@ static void cpu_norm_forward(struct kernel *kernel, float *output, float *mean, 
                              size_t columns)
 {
     (void)kernel;
-    const float epsilon = 1e-5f;
     for (size_t row = 0; row < rows; row++) {
         const float *in = input + row * columns;
-        float sum = 0.0f;
+        math_norm_measure(&mean[row], &scale[row], in, columns);
         for (size_t i = 0; i < columns; i++) {
-            sum += in[i];
-        }
-        const float average = sum / (float)columns;
-        float variance = 0.0f;
-        for (size_t i = 0; i < columns; i++) {
-            variance += (in[i] - average) * (in[i] - average);
-        }
-        mean[row] = average;
-        scale[row] = 1.0f / sqrtf(variance / (float)columns + epsilon);
-        for (size_t i = 0; i < columns; i++) {
-            output[row * columns + i] = (in[i] - average) * scale[row] * gain[i] + bias[i];
+            output[row * columns + i] = (in[i] - mean[row]) * scale[row] * gain[i] + bias[i];
         }
     }
 }
@@ -136,23 +125,12 @@ static void cpu_norm_backward(struct kernel *kernel, float *input_gradient, floa
     for (size_t row = 0; row < rows; row++) {
         const float *in = input + row * columns;
         const float *out = output_gradient + row * columns;
-        float sum = 0.0f;     /* of the gradient at the normalised value */
-        float product = 0.0f; /* of that gradient with the normalised value */
         for (size_t i = 0; i < columns; i++) {
-            const float normal = (in[i] - mean[row]) * scale[row];
-            const float slope = out[i] * gain[i];
-            sum += slope;
-            product += slope * normal;
-            gain_gradient[i] += out[i] * normal;
+            gain_gradient[i] += out[i] * ((in[i] - mean[row]) * scale[row]);
             bias_gradient[i] += out[i];
         }
-        sum /= (float)columns;
-        product /= (float)columns;
-        for (size_t i = 0; i < columns; i++) {
-            const float normal = (in[i] - mean[row]) * scale[row];
-            input_gradient[row * columns + i] +=
-                scale[row] * (out[i] * gain[i] - sum - normal * product);
-        }
+        math_norm_gradient(input_gradient + row * columns, out, in, gain, mean[row], scale[row],
+                           columns);
     }
 }
 
@@ -160,14 +138,8 @@ static void cpu_gelu_forward(struct kernel *kernel, float *output, float *slope,
                              size_t count)
 {
     (void)kernel;
-    const float root = 0.7978845608f; /* sqrt(2 / pi) */
-    const float cubic = 0.044715f;
     for (size_t i = 0; i < count; i++) {
-        const float x = input[i];
-        const float bend = tanhf(root * (x + cubic * x * x * x));
-        output[i] = 0.5f * x * (1.0f + bend);
-        slope[i] = 0.5f * (1.0f + bend) +
-                   0.5f * x * (1.0f - bend * bend) * root * (1.0f + 3.0f * cubic * x * x);
+        math_gelu(&output[i], &slope[i], input[i]);
     }
 }
 
@@ -202,12 +174,7 @@ static void cpu_adam_update(struct kernel *kernel, const struct kernel_adam *ada
 {
     (void)kernel;
     for (size_t i = 0; i < count; i++) {
-        const float gradient = gradients[i];
-        first[i] = adam->decay_first * first[i] + (1.0f - adam->decay_first) * gradient;
-        second[i] =
-            adam->decay_second * second[i] + (1.0f - adam->decay_second) * gradient * gradient;
-        const float size = sqrtf(second[i] * adam->correct_second) + adam->epsilon;
-        weights[i] -= adam->rate * (first[i] * adam->correct_first) / size;
+        math_adam(adam, &weights[i], gradients[i], &first[i], &second[i]);
     }
 }
 

@@ -2,9 +2,10 @@
  *
  * A head's queries, keys and values are columns of the qkv rows, so that a struct matrix with the
  * rows' stride names them in place. */
-#include <math.h>
+#include <string.h>
 
 #include "agent/trainer/kernel_cpu_parts.h"
+#include "agent/trainer/kernel_math.h"
 
 /* The columns of one head of one sample in the qkv rows; part 0 queries, 1 keys, 2 values. */
 static struct matrix part_of(const struct kernel_attention *sizes, float *qkv, size_t sample,
@@ -43,36 +44,17 @@ static struct matrix flip(struct matrix matrix)
     return matrix;
 }
 
-static float score_scale(void)
+/* Of the row's `columns` elements those after the first `length` are in the future: 0. */
+static void hide_future(float *row, size_t length, size_t columns)
 {
-    return 1.0f / sqrtf((float)KERNEL_HEAD_WIDTH);
-}
-
-/* Softmax over the first `length` of `columns` elements, the others become 0. */
-static void softmax(float *row, size_t length, size_t columns)
-{
-    float largest = row[0];
-    for (size_t i = 1; i < length; i++) {
-        largest = row[i] > largest ? row[i] : largest;
-    }
-    float sum = 0.0f;
-    for (size_t i = 0; i < length; i++) {
-        row[i] = expf(row[i] - largest);
-        sum += row[i];
-    }
-    for (size_t i = 0; i < length; i++) {
-        row[i] /= sum;
-    }
-    for (size_t i = length; i < columns; i++) {
-        row[i] = 0.0f;
-    }
+    memset(row + length, 0, (columns - length) * sizeof(*row));
 }
 
 static void head_forward(struct kernel *kernel, const struct kernel_attention *sizes,
                          struct matrix mixed, struct matrix chances, const struct matrix *qkv)
 {
     const size_t context = sizes->context;
-    const float scale = score_scale();
+    const float scale = math_score_scale();
     kernel_cpu_matmul(kernel, chances, qkv[0], flip(qkv[1]), context, KERNEL_HEAD_WIDTH, context,
                       false);
     for (size_t row = 0; row < context; row++) {
@@ -80,7 +62,8 @@ static void head_forward(struct kernel *kernel, const struct kernel_attention *s
         for (size_t i = 0; i <= row; i++) {
             scores[i] *= scale;
         }
-        softmax(scores, row + 1, context);
+        math_softmax(scores, row + 1);
+        hide_future(scores, row + 1, context);
     }
     kernel_cpu_matmul(kernel, mixed, chances, qkv[2], context, context, KERNEL_HEAD_WIDTH, false);
 }
@@ -102,17 +85,10 @@ void kernel_cpu_attention_forward(struct kernel *kernel, float *mixed, float *ch
 /* scores: in, the gradient at the probabilities; out, that at the unscaled scores. */
 static void softmax_backward(struct matrix scores, struct matrix chances, size_t context)
 {
-    const float scale = score_scale();
     for (size_t row = 0; row < context; row++) {
         float *gradient = scores.data + row * context;
-        const float *chance = chances.data + row * context;
-        float product = 0.0f;
-        for (size_t i = 0; i <= row; i++) {
-            product += gradient[i] * chance[i];
-        }
-        for (size_t i = 0; i < context; i++) {
-            gradient[i] = i <= row ? chance[i] * (gradient[i] - product) * scale : 0.0f;
-        }
+        math_score_gradient(gradient, chances.data + row * context, row + 1);
+        hide_future(gradient, row + 1, context);
     }
 }
 

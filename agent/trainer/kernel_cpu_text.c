@@ -3,16 +3,11 @@
 #include <math.h>
 
 #include "agent/trainer/kernel_cpu_parts.h"
+#include "agent/trainer/kernel_math.h"
 
 static size_t row_count(const struct kernel_text *text)
 {
     return text->samples * text->context;
-}
-
-/* The byte of a row, or with ahead 1 the one that is to come. */
-static size_t byte_of(const struct kernel_text *text, size_t row, size_t ahead)
-{
-    return text->bytes[row / text->context * (text->context + 1) + row % text->context + ahead];
 }
 
 /* ---- embeddings ----------------------------------------------------------------------------- */
@@ -22,7 +17,7 @@ void kernel_cpu_embed_forward(struct kernel *kernel, float *output, const float 
 {
     (void)kernel;
     for (size_t row = 0; row < row_count(text); row++) {
-        const float *token = tokens + byte_of(text, row, 0) * width;
+        const float *token = tokens + math_byte_of(text, row, 0) * width;
         const float *position = positions + row % text->context * width;
         for (size_t i = 0; i < width; i++) {
             output[row * width + i] = token[i] + position[i];
@@ -36,7 +31,7 @@ void kernel_cpu_embed_backward(struct kernel *kernel, float *token_gradient,
 {
     (void)kernel;
     for (size_t row = 0; row < row_count(text); row++) {
-        float *token = token_gradient + byte_of(text, row, 0) * width;
+        float *token = token_gradient + math_byte_of(text, row, 0) * width;
         float *position = position_gradient + row % text->context * width;
         for (size_t i = 0; i < width; i++) {
             token[i] += output_gradient[row * width + i];
@@ -52,11 +47,7 @@ void kernel_cpu_loss_largest(struct kernel *kernel, float *largest, const float 
 {
     (void)kernel;
     for (size_t row = 0; row < rows; row++) {
-        const float *at = logits + row * columns;
-        largest[row] = at[0];
-        for (size_t i = 1; i < columns; i++) {
-            largest[row] = at[i] > largest[row] ? at[i] : largest[row];
-        }
+        largest[row] = math_largest(logits + row * columns, columns);
     }
 }
 
@@ -65,15 +56,8 @@ void kernel_cpu_loss_sums(struct kernel *kernel, float *logits, float *sums, con
 {
     (void)kernel;
     for (size_t row = 0; row < row_count(text); row++) {
-        float *at = logits + row * columns;
-        const size_t next = byte_of(text, row, 1) - first; /* of another rank: a huge number */
-        float sum = 0.0f;
-        sums[2 * row + 1] = next < columns ? at[next] - largest[row] : 0.0f;
-        for (size_t i = 0; i < columns; i++) {
-            at[i] = expf(at[i] - largest[row]);
-            sum += at[i];
-        }
-        sums[2 * row] = sum;
+        const size_t next = math_byte_of(text, row, 1) - first; /* of another rank: a huge number */
+        math_loss_sums(logits + row * columns, sums + 2 * row, largest[row], next, columns);
     }
 }
 
@@ -96,7 +80,7 @@ void kernel_cpu_loss_backward(struct kernel *kernel, float *logits, const struct
     (void)kernel;
     for (size_t row = 0; row < row_count(text); row++) {
         float *at = logits + row * columns;
-        const size_t next = byte_of(text, row, 1) - first;
+        const size_t next = math_byte_of(text, row, 1) - first;
         if (next < columns) {
             at[next] -= 1.0f;
         }

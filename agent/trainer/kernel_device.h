@@ -3,9 +3,10 @@
  *
  * Each operation is a row of launches, and a launch is one function called for index = 0 … count - 1,
  * once for each, in any order and at the same time. The functions are in kernel_device_math.h, the
- * launches in kernel_device_operations.h. Both are C and CUDA C++ alike: nvcc makes kernels of them,
- * and a unit test makes loops of the very same lines and compares their numbers with the cpu
- * backend's, on a machine without a GPU.
+ * formulas that they share with the cpu backend in kernel_math.h, the launches in
+ * kernel_device_operations.h. All are C and CUDA C++ alike: nvcc makes kernels of them, and a unit
+ * test makes loops of the very same lines and compares their numbers with the cpu backend's, on a
+ * machine without a GPU.
  *
  * REPRODUCIBLE as kernel.h asks: no index writes what another one writes, there are no atomics, and
  * what is added up is added by one index in an order that the sizes alone decide. */

@@ -5,15 +5,8 @@
 #ifndef KEEPSTEP_TRAINER_KERNEL_DEVICE_MATH_H
 #define KEEPSTEP_TRAINER_KERNEL_DEVICE_MATH_H
 
-#include <math.h>
-
 #include "agent/trainer/kernel_device.h"
-
-#ifdef __CUDACC__
-#define DEVICE_INLINE static __host__ __device__ inline
-#else
-#define DEVICE_INLINE static inline
-#endif
+#include "agent/trainer/kernel_math.h"
 
 /* ---- products ------------------------------------------------------------------------------- *
  *
@@ -32,12 +25,12 @@ struct device_tile {
     float b[DEVICE_TILE][DEVICE_TILE + 1];
 };
 
-DEVICE_INLINE size_t device_tiles(size_t count)
+KERNEL_INLINE size_t device_tiles(size_t count)
 {
     return (count + DEVICE_TILE - 1) / DEVICE_TILE;
 }
 
-DEVICE_INLINE float device_element(struct matrix matrix, size_t row, size_t column, size_t rows,
+KERNEL_INLINE float device_element(struct matrix matrix, size_t row, size_t column, size_t rows,
                                    size_t columns)
 {
     if (row >= rows || column >= columns) {
@@ -48,7 +41,7 @@ DEVICE_INLINE float device_element(struct matrix matrix, size_t row, size_t colu
 }
 
 /* Neighbouring threads read neighbouring elements, which are those of a column when it is flipped. */
-DEVICE_INLINE void device_tile_load(float tile[DEVICE_TILE][DEVICE_TILE + 1], struct matrix matrix,
+KERNEL_INLINE void device_tile_load(float tile[DEVICE_TILE][DEVICE_TILE + 1], struct matrix matrix,
                                     size_t thread, size_t row_begin, size_t column_begin,
                                     size_t rows, size_t columns)
 {
@@ -61,7 +54,7 @@ DEVICE_INLINE void device_tile_load(float tile[DEVICE_TILE][DEVICE_TILE + 1], st
 }
 
 /* tile_row, tile_column: which tile of c; step: which one along the inner dimension. */
-DEVICE_INLINE void device_product_load(const struct device_product *product,
+KERNEL_INLINE void device_product_load(const struct device_product *product,
                                        struct device_tile *tile, size_t thread, size_t tile_row,
                                        size_t tile_column, size_t step)
 {
@@ -71,7 +64,7 @@ DEVICE_INLINE void device_product_load(const struct device_product *product,
                      product->inner, product->columns);
 }
 
-DEVICE_INLINE float device_product_add(const struct device_tile *tile, size_t thread, float sum)
+KERNEL_INLINE float device_product_add(const struct device_tile *tile, size_t thread, float sum)
 {
     const size_t row = thread / DEVICE_TILE;
     const size_t column = thread % DEVICE_TILE;
@@ -81,7 +74,7 @@ DEVICE_INLINE float device_product_add(const struct device_tile *tile, size_t th
     return sum;
 }
 
-DEVICE_INLINE void device_product_store(const struct device_product *product, size_t thread,
+KERNEL_INLINE void device_product_store(const struct device_product *product, size_t thread,
                                         size_t tile_row, size_t tile_column, float sum)
 {
     const size_t row = tile_row * DEVICE_TILE + thread / DEVICE_TILE;
@@ -94,13 +87,13 @@ DEVICE_INLINE void device_product_store(const struct device_product *product, si
 
 /* ---- rows and elements ---------------------------------------------------------------------- */
 
-DEVICE_INLINE void each_add_bias(size_t index, float *data, const float *bias, size_t columns)
+KERNEL_INLINE void each_add_bias(size_t index, float *data, const float *bias, size_t columns)
 {
     data[index] += bias[index % columns];
 }
 
 /* index: a column */
-DEVICE_INLINE void each_sum_rows(size_t index, float *sums, const float *data, size_t rows,
+KERNEL_INLINE void each_sum_rows(size_t index, float *sums, const float *data, size_t rows,
                                  size_t columns)
 {
     float sum = sums[index];
@@ -110,18 +103,18 @@ DEVICE_INLINE void each_sum_rows(size_t index, float *sums, const float *data, s
     sums[index] = sum;
 }
 
-DEVICE_INLINE void each_add(size_t index, float *to, const float *from)
+KERNEL_INLINE void each_add(size_t index, float *to, const float *from)
 {
     to[index] += from[index];
 }
 
-DEVICE_INLINE void each_multiply(size_t index, float *to, const float *factor)
+KERNEL_INLINE void each_multiply(size_t index, float *to, const float *factor)
 {
     to[index] *= factor[index];
 }
 
 /* index: one of DEVICE_PARTIALS, each of which takes every DEVICE_PARTIALS-th element. */
-DEVICE_INLINE void each_square_partial(size_t index, double *partials, const float *data,
+KERNEL_INLINE void each_square_partial(size_t index, double *partials, const float *data,
                                        size_t count)
 {
     double sum = 0.0;
@@ -132,7 +125,7 @@ DEVICE_INLINE void each_square_partial(size_t index, double *partials, const flo
 }
 
 /* index: 0 alone */
-DEVICE_INLINE void each_partials_sum(size_t index, double *ret_sum, const double *partials,
+KERNEL_INLINE void each_partials_sum(size_t index, double *ret_sum, const double *partials,
                                      bool accumulate)
 {
     double sum = accumulate ? ret_sum[index] : 0.0;
@@ -145,25 +138,13 @@ DEVICE_INLINE void each_partials_sum(size_t index, double *ret_sum, const double
 /* ---- norms ---------------------------------------------------------------------------------- */
 
 /* index: a row */
-DEVICE_INLINE void each_norm_measure(size_t index, float *mean, float *scale, const float *input,
+KERNEL_INLINE void each_norm_measure(size_t index, float *mean, float *scale, const float *input,
                                      size_t columns)
 {
-    const float epsilon = 1e-5f;
-    const float *in = input + index * columns;
-    float sum = 0.0f;
-    for (size_t i = 0; i < columns; i++) {
-        sum += in[i];
-    }
-    const float average = sum / (float)columns;
-    float variance = 0.0f;
-    for (size_t i = 0; i < columns; i++) {
-        variance += (in[i] - average) * (in[i] - average);
-    }
-    mean[index] = average;
-    scale[index] = 1.0f / sqrtf(variance / (float)columns + epsilon);
+    math_norm_measure(&mean[index], &scale[index], input + index * columns, columns);
 }
 
-DEVICE_INLINE void each_norm_apply(size_t index, float *output, const float *mean,
+KERNEL_INLINE void each_norm_apply(size_t index, float *output, const float *mean,
                                    const float *scale, const float *input, const float *gain,
                                    const float *bias, size_t columns)
 {
@@ -173,31 +154,17 @@ DEVICE_INLINE void each_norm_apply(size_t index, float *output, const float *mea
 }
 
 /* index: a row */
-DEVICE_INLINE void each_norm_input_gradient(size_t index, float *input_gradient,
+KERNEL_INLINE void each_norm_input_gradient(size_t index, float *input_gradient,
                                             const float *output_gradient, const float *input,
                                             const float *gain, const float *mean,
                                             const float *scale, size_t columns)
 {
-    const float *in = input + index * columns;
-    const float *out = output_gradient + index * columns;
-    float sum = 0.0f;     /* of the gradient at the normalised value */
-    float product = 0.0f; /* of that gradient with the normalised value */
-    for (size_t i = 0; i < columns; i++) {
-        const float slope = out[i] * gain[i];
-        sum += slope;
-        product += slope * ((in[i] - mean[index]) * scale[index]);
-    }
-    sum /= (float)columns;
-    product /= (float)columns;
-    for (size_t i = 0; i < columns; i++) {
-        const float normal = (in[i] - mean[index]) * scale[index];
-        input_gradient[index * columns + i] +=
-            scale[index] * (out[i] * gain[i] - sum - normal * product);
-    }
+    math_norm_gradient(input_gradient + index * columns, output_gradient + index * columns,
+                       input + index * columns, gain, mean[index], scale[index], columns);
 }
 
 /* index: a column */
-DEVICE_INLINE void each_norm_weight_gradient(size_t index, float *gain_gradient,
+KERNEL_INLINE void each_norm_weight_gradient(size_t index, float *gain_gradient,
                                              float *bias_gradient, const float *output_gradient,
                                              const float *input, const float *mean,
                                              const float *scale, size_t rows, size_t columns)
@@ -213,15 +180,9 @@ DEVICE_INLINE void each_norm_weight_gradient(size_t index, float *gain_gradient,
     bias_gradient[index] = bias;
 }
 
-DEVICE_INLINE void each_gelu(size_t index, float *output, float *slope, const float *input)
+KERNEL_INLINE void each_gelu(size_t index, float *output, float *slope, const float *input)
 {
-    const float root = 0.7978845608f; /* sqrt(2 / pi) */
-    const float cubic = 0.044715f;
-    const float x = input[index];
-    const float bend = tanhf(root * (x + cubic * x * x * x));
-    output[index] = 0.5f * x * (1.0f + bend);
-    slope[index] = 0.5f * (1.0f + bend) +
-                   0.5f * x * (1.0f - bend * bend) * root * (1.0f + 3.0f * cubic * x * x);
+    math_gelu(&output[index], &slope[index], input[index]);
 }
 
 /* ---- attention ------------------------------------------------------------------------------ *
@@ -232,7 +193,7 @@ DEVICE_INLINE void each_gelu(size_t index, float *output, float *slope, const fl
 enum { DEVICE_QUERIES, DEVICE_KEYS, DEVICE_VALUES };
 
 /* The first lane of one head in one row of qkv; row counts inside the sample. */
-DEVICE_INLINE size_t device_qkv_at(struct kernel_attention sizes, size_t head, size_t row,
+KERNEL_INLINE size_t device_qkv_at(struct kernel_attention sizes, size_t head, size_t row,
                                    size_t part)
 {
     const size_t width = sizes.heads * KERNEL_HEAD_WIDTH;
@@ -241,13 +202,13 @@ DEVICE_INLINE size_t device_qkv_at(struct kernel_attention sizes, size_t head, s
            head % sizes.heads * KERNEL_HEAD_WIDTH;
 }
 
-DEVICE_INLINE size_t device_mixed_at(struct kernel_attention sizes, size_t head, size_t row)
+KERNEL_INLINE size_t device_mixed_at(struct kernel_attention sizes, size_t head, size_t row)
 {
     const size_t sample = head / sizes.heads;
     return ((sample * sizes.context + row) * sizes.heads + head % sizes.heads) * KERNEL_HEAD_WIDTH;
 }
 
-DEVICE_INLINE float device_dot(const float *a, const float *b)
+KERNEL_INLINE float device_dot(const float *a, const float *b)
 {
     float sum = 0.0f;
     for (size_t i = 0; i < KERNEL_HEAD_WIDTH; i++) {
@@ -256,13 +217,8 @@ DEVICE_INLINE float device_dot(const float *a, const float *b)
     return sum;
 }
 
-DEVICE_INLINE float device_score_scale(void)
-{
-    return 1.0f / sqrtf((float)KERNEL_HEAD_WIDTH);
-}
-
 /* index: (head, row, column) */
-DEVICE_INLINE void each_score(size_t index, float *chances, const float *qkv,
+KERNEL_INLINE void each_score(size_t index, float *chances, const float *qkv,
                               struct kernel_attention sizes)
 {
     const size_t column = index % sizes.context;
@@ -272,28 +228,15 @@ DEVICE_INLINE void each_score(size_t index, float *chances, const float *qkv,
     if (column <= row) {
         score = device_dot(qkv + device_qkv_at(sizes, head, row, DEVICE_QUERIES),
                            qkv + device_qkv_at(sizes, head, column, DEVICE_KEYS)) *
-                device_score_scale();
+                math_score_scale();
     }
     chances[index] = score;
 }
 
 /* index: (head, row); the elements after the diagonal are 0 and stay so. */
-DEVICE_INLINE void each_softmax(size_t index, float *chances, size_t context)
+KERNEL_INLINE void each_softmax(size_t index, float *chances, size_t context)
 {
-    float *row = chances + index * context;
-    const size_t length = index % context + 1;
-    float largest = row[0];
-    for (size_t i = 1; i < length; i++) {
-        largest = row[i] > largest ? row[i] : largest;
-    }
-    float sum = 0.0f;
-    for (size_t i = 0; i < length; i++) {
-        row[i] = expf(row[i] - largest);
-        sum += row[i];
-    }
-    for (size_t i = 0; i < length; i++) {
-        row[i] /= sum;
-    }
+    math_softmax(chances + index * context, index % context + 1);
 }
 
 /* What (row, head, lane) is in a matrix of heads side by side. */
@@ -303,7 +246,7 @@ struct device_lane {
     size_t lane;
 };
 
-DEVICE_INLINE struct device_lane device_lane_of(size_t index, struct kernel_attention sizes)
+KERNEL_INLINE struct device_lane device_lane_of(size_t index, struct kernel_attention sizes)
 {
     struct device_lane lane;
     const size_t whole_row = index / KERNEL_HEAD_WIDTH / sizes.heads;
@@ -314,7 +257,7 @@ DEVICE_INLINE struct device_lane device_lane_of(size_t index, struct kernel_atte
 }
 
 /* index: (row, head, lane) */
-DEVICE_INLINE void each_mix(size_t index, float *mixed, const float *chances, const float *qkv,
+KERNEL_INLINE void each_mix(size_t index, float *mixed, const float *chances, const float *qkv,
                             struct kernel_attention sizes)
 {
     const struct device_lane at = device_lane_of(index, sizes);
@@ -327,7 +270,7 @@ DEVICE_INLINE void each_mix(size_t index, float *mixed, const float *chances, co
 }
 
 /* index: (head, row, column): the gradient at the chances */
-DEVICE_INLINE void each_chance_gradient(size_t index, float *scores, const float *mixed_gradient,
+KERNEL_INLINE void each_chance_gradient(size_t index, float *scores, const float *mixed_gradient,
                                         const float *qkv, struct kernel_attention sizes)
 {
     const size_t column = index % sizes.context;
@@ -342,23 +285,14 @@ DEVICE_INLINE void each_chance_gradient(size_t index, float *scores, const float
 }
 
 /* index: (head, row). scores: in, the gradient at the chances; out, that at the products. */
-DEVICE_INLINE void each_score_gradient(size_t index, float *scores, const float *chances,
+KERNEL_INLINE void each_score_gradient(size_t index, float *scores, const float *chances,
                                        size_t context)
 {
-    float *gradient = scores + index * context;
-    const float *chance = chances + index * context;
-    const size_t length = index % context + 1;
-    float product = 0.0f;
-    for (size_t i = 0; i < length; i++) {
-        product += gradient[i] * chance[i];
-    }
-    for (size_t i = 0; i < length; i++) {
-        gradient[i] = chance[i] * (gradient[i] - product) * device_score_scale();
-    }
+    math_score_gradient(scores + index * context, chances + index * context, index % context + 1);
 }
 
 /* index: (row, head, lane), of queries, keys and values at once */
-DEVICE_INLINE void each_qkv_gradient(size_t index, float *qkv_gradient, const float *scores,
+KERNEL_INLINE void each_qkv_gradient(size_t index, float *qkv_gradient, const float *scores,
                                      const float *mixed_gradient, const float *chances,
                                      const float *qkv, struct kernel_attention sizes)
 {
@@ -384,23 +318,17 @@ DEVICE_INLINE void each_qkv_gradient(size_t index, float *qkv_gradient, const fl
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* The byte of a row, or with ahead 1 the one that is to come. */
-DEVICE_INLINE size_t device_byte_of(struct kernel_text text, size_t row, size_t ahead)
-{
-    return text.bytes[row / text.context * (text.context + 1) + row % text.context + ahead];
-}
-
-DEVICE_INLINE void each_embed(size_t index, float *output, const float *tokens,
+KERNEL_INLINE void each_embed(size_t index, float *output, const float *tokens,
                               const float *positions, struct kernel_text text, size_t width)
 {
     const size_t row = index / width;
     const size_t column = index % width;
-    output[index] = tokens[device_byte_of(text, row, 0) * width + column] +
+    output[index] = tokens[math_byte_of(&text, row, 0) * width + column] +
                     positions[row % text.context * width + column];
 }
 
 /* index: (byte, column): looks through all rows for its byte, so that no two add to one place. */
-DEVICE_INLINE void each_token_gradient(size_t index, float *token_gradient,
+KERNEL_INLINE void each_token_gradient(size_t index, float *token_gradient,
                                        const float *output_gradient, struct kernel_text text,
                                        size_t width)
 {
@@ -408,7 +336,7 @@ DEVICE_INLINE void each_token_gradient(size_t index, float *token_gradient,
     const size_t column = index % width;
     float sum = token_gradient[index];
     for (size_t row = 0; row < text.samples * text.context; row++) {
-        if (device_byte_of(text, row, 0) == byte) {
+        if (math_byte_of(&text, row, 0) == byte) {
             sum += output_gradient[row * width + column];
         }
     }
@@ -416,7 +344,7 @@ DEVICE_INLINE void each_token_gradient(size_t index, float *token_gradient,
 }
 
 /* index: (position, column) */
-DEVICE_INLINE void each_position_gradient(size_t index, float *position_gradient,
+KERNEL_INLINE void each_position_gradient(size_t index, float *position_gradient,
                                           const float *output_gradient, struct kernel_text text,
                                           size_t width)
 {
@@ -430,38 +358,26 @@ DEVICE_INLINE void each_position_gradient(size_t index, float *position_gradient
 /* ---- loss ----------------------------------------------------------------------------------- */
 
 /* index: a row */
-DEVICE_INLINE void each_largest(size_t index, float *largest, const float *logits, size_t columns)
+KERNEL_INLINE void each_largest(size_t index, float *largest, const float *logits, size_t columns)
 {
-    const float *row = logits + index * columns;
-    float most = row[0];
-    for (size_t i = 1; i < columns; i++) {
-        most = row[i] > most ? row[i] : most;
-    }
-    largest[index] = most;
+    largest[index] = math_largest(logits + index * columns, columns);
 }
 
 /* index: a row */
-DEVICE_INLINE void each_loss_sums(size_t index, float *logits, float *sums, const float *largest,
+KERNEL_INLINE void each_loss_sums(size_t index, float *logits, float *sums, const float *largest,
                                   struct kernel_text text, size_t first, size_t columns)
 {
-    float *row = logits + index * columns;
-    const size_t next = device_byte_of(text, index, 1) - first; /* another rank's: a huge number */
-    sums[2 * index + 1] = next < columns ? row[next] - largest[index] : 0.0f;
-    float sum = 0.0f;
-    for (size_t i = 0; i < columns; i++) {
-        row[i] = expf(row[i] - largest[index]);
-        sum += row[i];
-    }
-    sums[2 * index] = sum;
+    const size_t next = math_byte_of(&text, index, 1) - first; /* another rank's: a huge number */
+    math_loss_sums(logits + index * columns, sums + 2 * index, largest[index], next, columns);
 }
 
-DEVICE_INLINE void each_loss_divide(size_t index, float *logits, const float *sums, size_t columns)
+KERNEL_INLINE void each_loss_divide(size_t index, float *logits, const float *sums, size_t columns)
 {
     logits[index] /= sums[index / columns * 2];
 }
 
 /* index: one of DEVICE_PARTIALS */
-DEVICE_INLINE void each_loss_partial(size_t index, double *partials, const float *sums, size_t rows)
+KERNEL_INLINE void each_loss_partial(size_t index, double *partials, const float *sums, size_t rows)
 {
     double sum = 0.0;
     for (size_t row = index; row < rows; row += DEVICE_PARTIALS) {
@@ -470,27 +386,20 @@ DEVICE_INLINE void each_loss_partial(size_t index, double *partials, const float
     partials[index] = sum;
 }
 
-DEVICE_INLINE void each_loss_gradient(size_t index, float *logits, struct kernel_text text,
+KERNEL_INLINE void each_loss_gradient(size_t index, float *logits, struct kernel_text text,
                                       size_t first, size_t columns, float scale)
 {
-    const size_t next = device_byte_of(text, index / columns, 1) - first;
+    const size_t next = math_byte_of(&text, index / columns, 1) - first;
     const float right = next == index % columns ? 1.0f : 0.0f;
     logits[index] = (logits[index] - right) * scale;
 }
 
 /* ---- optimizer ------------------------------------------------------------------------------ */
 
-DEVICE_INLINE void each_adam(size_t index, struct kernel_adam adam, float *weights,
+KERNEL_INLINE void each_adam(size_t index, struct kernel_adam adam, float *weights,
                              const float *gradients, float *first, float *second)
 {
-    const float gradient = gradients[index];
-    const float mean = adam.decay_first * first[index] + (1.0f - adam.decay_first) * gradient;
-    const float square =
-        adam.decay_second * second[index] + (1.0f - adam.decay_second) * gradient * gradient;
-    const float size = sqrtf(square * adam.correct_second) + adam.epsilon;
-    first[index] = mean;
-    second[index] = square;
-    weights[index] -= adam.rate * (mean * adam.correct_first) / size;
+    math_adam(&adam, &weights[index], gradients[index], &first[index], &second[index]);
 }
 
 #endif
