@@ -264,7 +264,9 @@ void agent_attempt_stop(struct agent_core *core, struct agent_attempt *attempt, 
     if (agent_attempt_over(attempt)) {
         return;
     }
-    const uint64_t kill_ms = core->now_ms + grace_ms;
+    /* Without a shim nobody can send TERM, and so there is no grace. */
+    const bool orphaned = attempt->state == AGENT_ATTEMPT_ORPHANED;
+    const uint64_t kill_ms = core->now_ms + (orphaned ? 0 : grace_ms);
     if (is_stopping(attempt)) {
         if (attempt->state == AGENT_ATTEMPT_STOPPING && kill_ms < attempt->kill_ms) {
             attempt->kill_ms = kill_ms;

@@ -821,7 +821,8 @@ void node_lose(struct core *core, struct node *node, uint8_t how)
     }
 
     struct job *job = job_id != 0 ? job_at(core, job_id) : NULL;
-    bool may_run = job != NULL && job->d.attempted && job->d.launched;
+    /* Another boot has none of these ranks: the host that is there now is nothing to be cut off. */
+    bool may_run = job != NULL && job->d.attempted && job->d.launched && how != LOST_REBOOTED;
     node_fence(core, node, may_run ? job_id : 0, may_run ? job->d.attempt : 0,
                "lost: not used until its agent reports it empty");
     node_settle(core, node);

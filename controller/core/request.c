@@ -580,16 +580,15 @@ static void undrain(struct core *core, const struct request *request, bool only_
     if (!nodes_exist(core, request)) {
         return;
     }
+    for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
+        undrain_one(core, request, node_at(core, request->nodes[i]), only_cordon);
+    }
     uint32_t left = 0;
-    const struct mark *example = NULL;
+    const struct mark *example = NULL; /* one taken away moves the others: looked for afterwards */
     for (uint32_t i = 0; i < request->node_count; i++) {
-        struct node *node = node_at(core, request->nodes[i]);
-        if (!request->dry_run) {
-            undrain_one(core, request, node, only_cordon);
-        }
-        left += core_mark_count(core, node->d.node) > 0 ? 1 : 0;
-        example =
-            core_mark(core, node->d.node, 0) != NULL ? core_mark(core, node->d.node, 0) : example;
+        const struct mark *mark = core_mark(core, request->nodes[i], 0);
+        left += mark != NULL ? 1 : 0;
+        example = mark != NULL ? mark : example;
     }
     if (!request->dry_run) {
         request_audit(core, request, only_cordon ? "uncordon" : "undrain", "nodes",

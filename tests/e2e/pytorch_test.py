@@ -8,8 +8,8 @@ import re
 import subprocess
 import sys
 
-from cluster_lib import (QUICK, ROOT, Cluster, build_dir, check, rank_log, run_in_cluster, same,
-                         sha256, wait_over, whoami)
+from cluster_lib import (QUICK, ROOT, Cluster, all_usable, build_dir, check, rank_log,
+                         run_in_cluster, same, sha256, wait_over, whoami)
 
 PYTHON = "/usr/bin/python3"
 EXAMPLE = ROOT / "deploy" / "examples" / "pytorch"
@@ -123,10 +123,7 @@ def killed(cluster):
 
 def killed_plain(cluster):
     """the same without a line of Keepstep in the script"""
-    for mark in [(node["name"], mark["code"]) for node in cluster.get("/v1/nodes")["items"]
-                 for mark in node["marks"]]:
-        cluster.cli("undrain", mark[0], "--clear", mark[1], "--reason", "next test")
-    cluster.until(lambda: cluster.spares() == len(cluster.names), 30, "all nodes are usable")
+    all_usable(cluster, 30)
     cluster.submit(job(cluster, "plain", script=plain_script(cluster.folder)))
     begun = kill_one(cluster, "plain", lambda: steps_done(cluster, "plain") >= 2 * EVERY)
     same(cluster.get("/v1/jobs/plain/checkpoints")["items"], [], "checkpoints that it told of")

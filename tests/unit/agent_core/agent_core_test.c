@@ -557,6 +557,21 @@ static void test_nothing_found_is_no_proof(void **state)
     assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_NONE);
 }
 
+/* A long grace is for TERM, which needs a shim: whether orphans can be killed is known without it. */
+static void test_orphans_have_no_grace(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    lose_shim(rig, 1, 0);
+    struct msg_desired stop = rig_stop_order(rig, 1, 0);
+    stop.grace_ms = 60000;
+    rig_order(rig, &stop);
+    assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_KILLING);
+    rig_pass(rig, 11000);
+    assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_UNCLEAN);
+}
+
 /* While KILL still has time, nobody's word counts for a proof. */
 static void test_no_waiver_before_the_deadline(void **state)
 {
@@ -1194,6 +1209,7 @@ int main(void)
         T(test_foreign_is_reported_and_left),
         T(test_foreign_is_adopted),
         T(test_orphans),
+        T(test_orphans_have_no_grace),
         T(test_no_waiver_before_the_deadline),
         T(test_orphans_that_end_are_reported),
         T(test_an_end_beside_a_living_shim_is_not_believed),

@@ -174,6 +174,42 @@ static void test_stopped_attempt_goes_on(void **state)
     rig_free(old.rig);
 }
 
+/* This store believes the node in a slot of one job, and it reports ranks of another: it is taken out
+ * of the one before it is put into the other, also where the first has open slots. */
+static void test_holder_went_to_another_job(void **state)
+{
+    (void)state;
+    struct old old = old_store(true);
+    struct job_spec spec = rig_spec("other", 1);
+    uint32_t other = rig_submit(old.rig, &spec);
+    assert_int_not_equal(other, 0);
+    for (uint32_t i = 0; i < NODES; i++) {
+        if (i != old.lost && old.rig->nodes[i].attempt_count > 0) {
+            report_of(&old, i)->stop_seen = true;
+        }
+    }
+    struct rig_node *holder = &old.rig->nodes[old.lost];
+    holder->attempt_count = 1;
+    holder->attempts[0] =
+        (struct rig_attempt){.report = {.job = other, .attempt = 0, .rank_count = RIG_RANKS},
+                             .started_ms = old.rig->now_ms,
+                             .world = RIG_RANKS};
+    for (uint32_t i = 0; i < RIG_RANKS; i++) {
+        holder->attempts[0].report.ranks[i].state = RANK_RUNNING;
+    }
+    rig_connect(old.rig, old.lost);
+    rig_run(old.rig, 2000);
+    assert_int_equal(core_node(old.rig->core, old.lost + 1)->d.job, old.job);
+    assert_int_equal(adopt(old.rig), 0);
+    assert_int_equal(core_job(old.rig->core, other)->d.state, JOB_RUNNING);
+    assert_int_equal(rig_node_of(old.rig, other, 0), old.lost);
+    assert_int_equal(core_job(old.rig->core, old.job)->d.state, JOB_RECOVERING);
+    assert_true(rig_until(old.rig, old.job, JOB_RUNNING, 20000));
+    assert_int_equal(core_job(old.rig->core, other)->d.attempt, 0);
+    rig_replay_check(old.rig);
+    rig_free(old.rig);
+}
+
 /* ---- what does not fit ---------------------------------------------------------------------- */
 
 static void test_two_claim_one_slot(void **state)
@@ -254,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_job_that_never_started_here),
         cmocka_unit_test(test_holders_changed_places),
         cmocka_unit_test(test_stopped_attempt_goes_on),
+        cmocka_unit_test(test_holder_went_to_another_job),
         cmocka_unit_test(test_two_claim_one_slot),
         cmocka_unit_test(test_nobody_claims_a_slot),
         cmocka_unit_test(test_ranks_of_another_shape),

@@ -41,6 +41,9 @@ static struct rig *marked(uint32_t count)
         for (uint32_t i = 0; i < count; i++) {
             mark(rig, node, MARK_HEALTH, i);
         }
+        if (count == 0) {
+            continue;
+        }
         struct record *moved = append(rig, RECORD_node_moved_kind, node);
         moved->u.node_moved.node = node;
         moved->u.node_moved.from = NODE_READY;
@@ -92,18 +95,38 @@ static void test_one_more_is_refused(void **state)
     rig_free(rig);
 }
 
-/* Automation's own is said in an event; those that keep a node out of use always find room. */
-static void test_what_automation_cannot_keep_is_said(void **state)
+static void fault(struct rig *rig, uint32_t node)
 {
-    (void)state;
-    struct rig *rig = marked(MARKS_OF_OTHERS);
     struct message m = {.kind = MSG_FACT};
     m.u.fact.fact.source = FACT_PROBE;
     m.u.fact.fact.severity = 3;
     m.u.fact.fact.sequence = 1;
     m.u.fact.fact.rank = -1;
     text_copy(m.u.fact.fact.text, TEXT_SIZE, "xid 79");
-    rig_send(rig, 0, &m);
+    rig_send(rig, node, &m);
+}
+
+/* The mark that an undrain names as left is one of its own nodes, whatever marks it took away. */
+static void test_what_an_undrain_leaves(void **state)
+{
+    (void)state;
+    const uint32_t both[] = {1, 2};
+    struct request request = {.verb = REQUEST_UNDRAIN, .nodes = both, .node_count = 2};
+    struct rig *rig = marked(0);
+    assert_int_equal(rig_nodes(rig, REQUEST_DRAIN, core_node(rig->core, 2)->d.name, WHEN_NOW), 0);
+    fault(rig, 0);
+    fault(rig, 2);
+    assert_int_equal(rig_request(rig, &request), 0);
+    assert_non_null(strstr(rig->reply_text, "1 still marked, such as n-0001 by health/"));
+    rig_free(rig);
+}
+
+/* Automation's own is said in an event; those that keep a node out of use always find room. */
+static void test_what_automation_cannot_keep_is_said(void **state)
+{
+    (void)state;
+    struct rig *rig = marked(MARKS_OF_OTHERS);
+    fault(rig, 0);
     assert_false(has(rig, 1, "fatal-signal"));
     assert_string_equal(rig_last(rig, RECORD_acted_kind)->event.type, "MarkRefused");
     assert_non_null(strstr(rig_last(rig, RECORD_acted_kind)->event.message, "xid 79"));
@@ -119,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_node_may_be_full),
         cmocka_unit_test(test_one_more_is_refused),
+        cmocka_unit_test(test_what_an_undrain_leaves),
         cmocka_unit_test(test_what_automation_cannot_keep_is_said),
     };
     return cmocka_run_group_tests_name("marks", tests, NULL, NULL);
