@@ -164,7 +164,7 @@ sim() {
 }
 
 # Scripts: *_test.sh and *_test.py; other files beside them are their helpers. They wait most of
-# the time, so E2E_LANES of them may run side by side; but for those that say `# runs alone: why`.
+# the time, so E2E_LANES (2) of them run side by side; but for those that say `# runs alone: why`.
 e2e() {
     local file
     local -a files=("$@") alone=() beside=()
@@ -180,7 +180,7 @@ e2e() {
             beside+=("$file")
         fi
     done
-    side_by_side "${E2E_LANES:-1}" "${beside[@]}"
+    side_by_side "${E2E_LANES:-2}" "${beside[@]}"
     side_by_side 1 "${alone[@]}"
 }
 
