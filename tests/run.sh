@@ -316,7 +316,7 @@ test)
     ;;
 test-all)
     export KEEPSTEP_TEST_ALL=1
-    TEST_TIMEOUT=1800
+    TEST_TIMEOUT=7200
     make_step "lint" "BUILD=$root" lint
     variant "$root" gcc "" unit scenario sim-2000 kill-1 kill-2 kill-3 fuzz-60 e2e
     variant "$root/clang" clang "" unit scenario sim-200 e2e

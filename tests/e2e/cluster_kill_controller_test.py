@@ -8,6 +8,7 @@ from cluster_lib import (ALL, CRASHED, QUICK, Cluster, check, journal, once_each
                          show, starts, tiny, weights)
 
 JOB = "j"
+WHEN = ("before", "after", "mid") # its commit; then, amid what rests on it
 DECISIONS = ("job_submitted", "job_moved", "attempt_made", "slot_taken",
              "recovery_opened", "recovery_plan", "recovery_closed", "attempt_ended", "blamed",
              "slot_done", "slot_left")
@@ -112,15 +113,17 @@ def main():
     records = undisturbed["records"]
     check(records > 60, f"{records} records")
 
-    def at(number):
+    def at(when, number):
         def test():
             compare(f"{when}:{number}", undisturbed)
-        when = ("before", "after", "mid")[number % 3]
         test.__doc__ = f"the controller dies {when} record {number} of {records} (Done 2, F3)"
         return test
 
-    numbers = range(1, records + 1) if ALL else [1 + i * (records - 3) // 11 for i in range(12)]
-    return run_tests([at(number) for number in numbers])
+    if ALL:
+        moments = [(when, number) for number in range(1, records + 1) for when in WHEN]
+    else: # spread over the scenario, each moment in turn
+        moments = [(WHEN[i % len(WHEN)], 1 + i * (records - 3) // 11) for i in range(12)]
+    return run_tests([at(when, number) for when, number in moments])
 
 
 if __name__ == "__main__":
