@@ -271,7 +271,8 @@ static void rank_ended(struct ranks *ranks, uint32_t i, int wait_status)
     record->start_ticks = ranks->status.ranks[i].start_ticks;
     record->wall_ms = ends_wall_ms();
     record->mono_ms = ends_mono_ms();
-    record->after_stop = ranks->status.term_ordered | ranks->status.kill_ordered;
+    record->after_stop =
+        (ranks->status.term_ordered | ranks->status.kill_ordered) && !slot->left_first;
     if (slot->report.stage != SHIM_STAGE_NONE) {
         record->kind = SHIM_RECORD_UNSTARTED;
         record->stage = (uint16_t)slot->report.stage;
@@ -367,16 +368,36 @@ static int order_record(struct ranks *ranks, int signal_number, bool *recorded)
     return *recorded ? 0 : -EIO;
 }
 
+/* A rank that crashed closes its connections before it can be waited for, and a GPU driver may take
+ * seconds over its files: its peers give up and we are told to stop while it still ends. It is the
+ * one that began it, so its end must not count as ours. */
+static void leaving_note(struct ranks *ranks)
+{
+    if (ranks->status.term_ordered || ranks->status.kill_ordered) {
+        return; /* who leaves now may leave because of that */
+    }
+    ranks_reap(ranks);
+    for (uint32_t i = 0; i < ranks->status.rank_count; i++) {
+        struct shim_process process;
+        if (!ranks->slots[i].reaped &&
+            shim_record_process(ranks->status.ranks[i].pid, &process) == 0) {
+            ranks->slots[i].left_first = process.leaving;
+        }
+    }
+}
+
 int ranks_order(struct ranks *ranks, uint32_t op)
 {
     int result;
     if (op == SHIM_TERM) {
         result = order_record(ranks, SIGTERM, &ranks->term_recorded);
+        leaving_note(ranks);
         ranks->status.term_ordered = 1;
         leaders_signal(ranks, SIGTERM);
         groups_term(ranks);
     } else {
         result = order_record(ranks, SIGKILL, &ranks->kill_recorded);
+        leaving_note(ranks);
         ranks->status.kill_ordered = 1;
         ranks->sweeps = 0;
         all_kill(ranks);

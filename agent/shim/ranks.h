@@ -21,6 +21,7 @@ struct ranks_slot {
     int report_fd;              /* -1 once exec happened or the report is read */
     struct start_report report; /* stage NONE: none */
     bool reaped;
+    bool left_first;            /* it was already ending when the first order came */
     struct shim_record pending; /* kind 0: nothing to record */
 };
 

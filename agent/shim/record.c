@@ -14,6 +14,10 @@
 #define FNV_INIT  0xcbf29ce484222325ull
 #define FNV_PRIME 0x100000001b3ull
 
+/* Linux's PF_EXITING and PF_SIGNALED in the flags of /proc/PID/stat. */
+#define FLAG_EXITING  0x4
+#define FLAG_SIGNALED 0x400
+
 uint64_t shim_record_checksum(const void *data, size_t size)
 {
     const uint8_t *bytes = data;
@@ -86,6 +90,13 @@ static int64_t field_number(const char **text)
     return negative ? -value : value;
 }
 
+static void fields_skip(const char **text, int count)
+{
+    for (int i = 0; i < count; i++) {
+        (void)field_number(text);
+    }
+}
+
 int shim_record_process(int32_t pid, struct shim_process *ret_process)
 {
     char path[64];
@@ -106,9 +117,9 @@ int shim_record_process(int32_t pid, struct shim_process *ret_process)
     at += 3;
     ret_process->parent = (int32_t)field_number(&at);
     ret_process->group = (int32_t)field_number(&at);
-    for (int field = 6; field < 20; field++) {
-        (void)field_number(&at); /* not needed */
-    }
+    fields_skip(&at, 3); /* session, terminal, its group */
+    ret_process->leaving = (field_number(&at) & (FLAG_EXITING | FLAG_SIGNALED)) != 0;
+    fields_skip(&at, 10); /* faults, times, priority */
     ret_process->threads = (int32_t)field_number(&at);
     (void)field_number(&at); /* field 21 is always 0 */
     ret_process->start_ticks = (uint64_t)field_number(&at);

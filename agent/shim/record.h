@@ -2,6 +2,7 @@
 #ifndef KEEPSTEP_SHIM_RECORD_H
 #define KEEPSTEP_SHIM_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -27,6 +28,7 @@ struct shim_process {
     int32_t parent;
     int32_t group;
     char state;      /* R S D T Z X … of the first thread */
+    bool leaving;    /* it exits, or a signal ends it; closing its files can take long */
     int32_t threads; /* a Z with more than one still runs */
     uint64_t start_ticks;
 };

@@ -190,7 +190,7 @@ struct shim_record {
     uint64_t start_ticks; /* field 22 of /proc/<pid>/stat: with the pid it names one process */
     int32_t code;
     uint16_t stage;      /* UNSTARTED: enum shim_stage */
-    uint16_t after_stop; /* an end: 1 = after the first TERM or KILL order */
+    uint16_t after_stop; /* an end: 1 = it began after the first TERM or KILL order */
     uint64_t wall_ms;    /* since 1970, for people */
     uint64_t mono_ms;    /* CLOCK_MONOTONIC of this boot */
     uint64_t boot_hash;  /* FNV-1a of the kernel's boot id: pids of another boot mean nothing */
@@ -239,7 +239,7 @@ struct shim_rank_status {
     uint32_t rank;      /* global */
     uint8_t state;      /* enum shim_rank_state */
     uint8_t stage;      /* UNSTARTED: enum shim_stage */
-    uint8_t after_stop; /* 1: ended after the first TERM or KILL order */
+    uint8_t after_stop; /* 1: began to end after the first TERM or KILL */
     uint8_t reserved;
     int32_t code;
     int32_t pid;

@@ -76,7 +76,7 @@ struct rank_report {
     uint8_t state;    /* enum rank_state */
     uint8_t phase;    /* enum rank_phase; PHASE_INIT until the mailbox says otherwise */
     bool has_mailbox; /* the program uses the library */
-    bool after_stop;  /* it ended after our own stop order reached this node */
+    bool after_stop;  /* it began to end after our own stop order reached this node */
     int32_t code;
     uint64_t end_sequence; /* the shim's number of this end, 0 while alive */
     uint64_t step;         /* last completed step; 0 = none */

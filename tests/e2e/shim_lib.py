@@ -4,6 +4,7 @@ What the shim reads is written here from the description in agent/shim/shim.h an
 code, so that a change of the format on one side shows.
 """
 
+import ctypes
 import os
 import select
 import signal
@@ -244,3 +245,37 @@ def read_file(path):
 
 def shell(script):
     return ["/bin/sh", "-c", script]
+
+
+class HeldExit:
+    """Another process that is to crash is held on its way out, by ptrace: dead for everybody, but
+    not yet there to be waited for, as one whose GPU driver takes its time over close()."""
+
+    SEIZE, CONT, DETACH, TRACE_EXIT, EVENT_EXIT = 0x4206, 7, 17, 0x40, 6
+
+    def __init__(self, pid):
+        """PermissionError where processes may not be traced."""
+        self.pid = pid
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        libc.ptrace.restype = ctypes.c_long
+        self.libc = libc
+        self._ptrace(self.SEIZE, self.TRACE_EXIT)
+
+    def _ptrace(self, request, data):
+        if self.libc.ptrace(request, self.pid, None, data) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def crash(self, number):
+        """Ends it by a signal; returns while it stands in its exit."""
+        os.kill(self.pid, number)
+        while True:
+            _, status = os.waitpid(self.pid, 0x40000000) # __WALL
+            assert os.WIFSTOPPED(status), status
+            if status >> 16 == self.EVENT_EXIT:
+                return
+            self._ptrace(self.CONT, os.WSTOPSIG(status))
+
+    def release(self):
+        self._ptrace(self.DETACH, 0)

@@ -104,6 +104,29 @@ class ShimTest(unittest.TestCase):
         self.assertEqual([(attempt.end_of(i)["code"], attempt.end_of(i)["after"])
                           for i in range(2)], [(signal.SIGTERM, 1), (75, 1)])
 
+    def test_a_crash_that_is_not_over_when_the_order_comes_is_not_ours(self):
+        """Its peers saw its connections close, gave up, and the stop came, all while it ended."""
+        for op in (lib.TERM, lib.KILL):
+            attempt = self.launched([(shell("exec sleep 600"), [], ""),
+                                     (shell("exec sleep 600"), [], "")])
+            client = attempt.connect()
+            client.subscribe_until(lambda s: all(r["state"] == "running" for r in s["ranks"]))
+            try:
+                crashing = lib.HeldExit(attempt.records()[1]["pid"])
+            except PermissionError as error:
+                client.ask(lib.KILL)
+                self.skipTest(f"processes may not be traced here: {error}")
+            crashing.crash(signal.SIGSEGV)
+            client.ask(op)
+            client.subscribe_until(lambda s: s["ranks"][1]["state"] == "signaled")
+            self.assertEqual(client.ask(lib.LIST)["ranks"][0]["state"], "running")
+            crashing.release()
+            attempt.wait_over()
+            self.assertEqual([(attempt.end_of(i)["code"], attempt.end_of(i)["after"])
+                              for i in range(2)],
+                             [(signal.SIGSEGV, 0),
+                              (signal.SIGTERM if op == lib.TERM else signal.SIGKILL, 1)])
+
     @staticmethod
     def catches(pid, number):
         with open(f"/proc/{pid}/status", encoding="ascii") as file:
