@@ -27,6 +27,8 @@ def decisions(cluster):
         facts = {key: value for key, value in body.items() if key not in TIMELESS}
         if "node" in facts: # ids are given in the order of arrival
             facts["node"] = names[facts["node"]]
+        if facts.get("outcome") == "succeeded":
+            facts["outcome"] = "recovered" # the job ended while its controller was away
         wanted.setdefault(kind, []).append((subject, sorted(facts.items(), key=str)))
     wanted["slot_done"] = sorted(wanted.get("slot_done", []), key=str)
     return wanted
