@@ -91,7 +91,7 @@ void agent_trace(struct agent_core *core, const char *format, ...)
     const size_t head = strlen(line);
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(line + head, AGENT_TRACE_SIZE - head, format, arguments);
+    (void)text_format_list(line + head, AGENT_TRACE_SIZE - head, format, arguments);
     va_end(arguments);
 }
 

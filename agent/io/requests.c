@@ -110,11 +110,12 @@ static void checked(void *context, const struct child_result *result)
     char text[TEXT_SIZE] = "";
     const bool ok = !result->timed_out && result->signal == 0 && result->exit_status == 0;
     if (result->timed_out) {
-        (void)text_format(text, sizeof(text), "checkpoint storage does not answer in %d s: %.128s",
-                          REQUESTS_CHECK_MS / 1000, request->path);
+        (void)text_sentence(text, sizeof(text),
+                            "checkpoint storage does not answer in %d s: %.128s",
+                            REQUESTS_CHECK_MS / 1000, request->path);
     } else if (!ok) {
         const int length = (int)strcspn(result->output, "\n");
-        (void)text_format(text, sizeof(text), "checkpoint storage: %.*s", length, result->output);
+        (void)text_sentence(text, sizeof(text), "checkpoint storage: %.*s", length, result->output);
     }
     tell_check(request, ok, text);
     release(request);

@@ -62,9 +62,7 @@ static void fill_found(const json_t *tree, uint64_t wall_ms, struct msg_save_sai
     said->bytes = save_line_number(tree, "bytes");
     said->age_ms = last_ms > 0 && last_ms < wall_ms ? wall_ms - last_ms : 0;
     said->took_ms = last_ms > first_ms && first_ms > 0 ? last_ms - first_ms : 0;
-    if (text_is_utf8(note, strlen(note))) {
-        (void)text_copy(said->text, sizeof(said->text), note); /* a cut one will do */
-    }
+    (void)text_sentence(said->text, sizeof(said->text), "%s", note); /* a cut one will do */
 }
 
 int save_line_parse(const char *line, size_t size, uint64_t wall_ms, struct msg_save_said *ret_said,

@@ -46,7 +46,7 @@ struct save_found {
     struct save_tally tally;
     char hash[HASH_TEXT_SIZE];
     char directory[PATH_SIZE];
-    char note[TEXT_SIZE]; /* why it is incomplete; "" */
+    char note[TEXT_SIZE]; /* why it is incomplete; "". UTF-8, as the directory if the query's is */
 };
 typedef void save_emit(void *context, const struct save_found *found);
 

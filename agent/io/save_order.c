@@ -50,7 +50,7 @@ static void say_found(void *context, const struct save_found *found)
                             "attempt", (json_int_t)found->attempt, "complete", found->complete,
                             "path", found->directory, "hash", found->hash, "note", found->note);
     if (one == NULL) {
-        return; /* a strerror that is no UTF-8: no such checkpoint can be told of */
+        return; /* no memory; what is printed is UTF-8 (save_list.h) */
     }
     json_t *parts = json_array();
     for (size_t i = 0; i < ARRAY_SIZE(part_words); i++) {

@@ -24,7 +24,7 @@ void save_fault(char fault[TEXT_SIZE], const char *format, ...)
         return;
     }
     va_start(arguments, format);
-    (void)vsnprintf(fault, TEXT_SIZE, format, arguments); /* a cut text will do */
+    (void)text_sentence_list(fault, TEXT_SIZE, format, arguments); /* a cut text will do */
     va_end(arguments);
 }
 

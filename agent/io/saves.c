@@ -79,9 +79,7 @@ static void finish(struct save_task_run *task, int error, bool ok, const char *t
     said->error = error;
     said->ok = ok;
     said->files = task->seen;
-    if (text_is_utf8(text, strlen(text))) {
-        (void)text_copy(said->text, sizeof(said->text), text); /* a cut one will do */
-    }
+    (void)text_sentence(said->text, sizeof(said->text), "%s", text); /* a cut one will do */
     tell(task, message);
     mem_free(message);
     release(task);
@@ -146,16 +144,16 @@ static void program_ended(struct save_task_run *task, const struct child_result 
 {
     char text[TEXT_SIZE];
     if (result->signal != 0 || result->exit_status != 0) {
-        (void)text_format(text, sizeof(text), "reader %.64s: %s %d", task->text,
-                          result->signal != 0 ? "ended by signal" : "exit status",
-                          result->signal != 0 ? result->signal : (int)result->exit_status);
+        (void)text_sentence(text, sizeof(text), "reader %.64s: %s %d", task->text,
+                            result->signal != 0 ? "ended by signal" : "exit status",
+                            result->signal != 0 ? result->signal : (int)result->exit_status);
         finish(task, -EIO, false, text);
     } else if (result->output_cut) {
-        (void)text_format(text, sizeof(text), "reader %.64s: a line is too long", task->text);
+        (void)text_sentence(text, sizeof(text), "reader %.64s: a line is too long", task->text);
         finish(task, -EBADMSG, false, text);
     } else if (task->bad > 0) {
-        (void)text_format(text, sizeof(text), "reader %.64s: %.96s", task->text,
-                          task->note[0] != '\0' ? task->note : "a line is no JSON object");
+        (void)text_sentence(text, sizeof(text), "reader %.64s: %.96s", task->text,
+                            task->note[0] != '\0' ? task->note : "a line is no JSON object");
         finish(task, -EBADMSG, false, text);
     } else {
         task->seen = task->found;
@@ -168,8 +166,9 @@ static void done_cb(void *context, const struct child_result *result)
     struct save_task_run *task = context;
     char text[TEXT_SIZE];
     if (result->timed_out) {
-        (void)text_format(text, sizeof(text), "checkpoint storage does not answer in %u s: %.128s",
-                          task->ask.timeout_ms / 1000, task->path);
+        (void)text_sentence(text, sizeof(text),
+                            "checkpoint storage does not answer in %u s: %.128s",
+                            task->ask.timeout_ms / 1000, task->path);
         finish(task, -ETIMEDOUT, false, text);
     } else if (task->program) {
         program_ended(task, result);

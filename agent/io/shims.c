@@ -621,9 +621,9 @@ static void started(void *context, const struct child_result *result)
          result->exit_status == SHIM_EXIT_SPENT);
     if (!fine) {
         const int length = (int)strcspn(result->output, "\n");
-        (void)text_format(a->launch_error, sizeof(a->launch_error),
-                          "the ranks' parent did not start (exit %d, signal %d): %.*s",
-                          (int)result->exit_status, result->signal, length, result->output);
+        (void)text_sentence(a->launch_error, sizeof(a->launch_error),
+                            "the ranks' parent did not start (exit %d, signal %d): %.*s",
+                            (int)result->exit_status, result->signal, length, result->output);
     }
     a->look_wanted = true;
     next_thing(a);

@@ -227,7 +227,7 @@ void http_problem(struct http_request *request, unsigned int status, const char 
     char detail[512];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(detail, sizeof detail, format, arguments);
+    (void)text_sentence_list(detail, sizeof detail, format, arguments);
     va_end(arguments);
     problem(request, status, type, hint, NULL, detail);
 }
@@ -238,7 +238,7 @@ void http_problem_list(struct http_request *request, unsigned int status, const 
     char detail[512];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(detail, sizeof detail, format, arguments);
+    (void)text_sentence_list(detail, sizeof detail, format, arguments);
     va_end(arguments);
     problem(request, status, type, "", errors, detail);
 }

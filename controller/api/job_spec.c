@@ -31,7 +31,7 @@ static void complain(const struct draft *draft, const char *path, const char *fo
     char text[sizeof(((struct config_problem *)NULL)->text)];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    (void)text_sentence_list(text, sizeof text, format, arguments);
     va_end(arguments);
     config_problem_add(draft->report, config_line(draft->tree, path),
                        config_column(draft->tree, path), path, "", "%s", text);

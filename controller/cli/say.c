@@ -24,7 +24,7 @@ void say_next(const struct cli *cli, const char *label, const char *format, ...)
     char command[LINE];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(command, sizeof command, format, arguments);
+    (void)text_format_list(command, sizeof command, format, arguments);
     va_end(arguments);
     if (!cli->quiet) {
         printf("%-13s %s\n", label, command);

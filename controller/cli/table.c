@@ -45,7 +45,7 @@ void table_cell(struct table *table, const char *format, ...)
     char text[256];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    (void)text_sentence_list(text, sizeof text, format, arguments);
     va_end(arguments);
     table_text(table, text);
 }

@@ -22,7 +22,7 @@ void record_subject(struct record *record, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(record->subject, sizeof record->subject, format, arguments);
+    (void)text_format_list(record->subject, sizeof record->subject, format, arguments);
     va_end(arguments);
 }
 
@@ -30,7 +30,8 @@ void record_says(struct record *record, const char *type, uint8_t severity, cons
 {
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(record->event.message, sizeof record->event.message, format, arguments);
+    (void)text_sentence_list(record->event.message, sizeof record->event.message, format,
+                             arguments);
     va_end(arguments);
     text_copy(record->event.type, sizeof record->event.type, type);
     record->event.severity = severity;
@@ -105,7 +106,7 @@ void core_trace(struct core *core, const char *format, ...)
     char line[TEXT_SIZE + SUBJECT_SIZE + 32];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(line, sizeof line, format, arguments);
+    (void)text_format_list(line, sizeof line, format, arguments);
     va_end(arguments);
     uint32_t left = TRACE_SIZE - core->trace_size;
     if (left < sizeof line + 32) {

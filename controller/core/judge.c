@@ -511,8 +511,8 @@ static bool rule_fatal_signal(const struct evidence *evidence, struct judge_verd
         spread = verdict->blamed_count > 1 ? "several nodes" : spread;
     }
     blame_all(evidence, is_lost, verdict);
-    (void)text_format(verdict->why, sizeof(verdict->why), "fatal signal on %s: %.120s", spread,
-                      fact->text);
+    (void)text_sentence(verdict->why, sizeof(verdict->why), "fatal signal on %s: %.120s", spread,
+                        fact->text);
     return true;
 }
 
@@ -565,11 +565,11 @@ static bool rule_node_lost(const struct evidence *evidence, struct judge_verdict
            host ? CONFIDENCE_HIGH : CONFIDENCE_MEDIUM);
     blame_all(evidence, is_lost, verdict);
     verdict->facts_used = count_of(evidence, is_lost);
-    (void)text_format(verdict->why, sizeof(verdict->why), "%u %s lost: %.120s",
-                      verdict->blamed_count, text_plural(verdict->blamed_count, "node", "nodes"),
-                      fact->text[0] != '\0' ? fact->text
-                      : host                ? "the host does not answer"
-                                            : "the agent is down and its ranks with it");
+    (void)text_sentence(verdict->why, sizeof(verdict->why), "%u %s lost: %.120s",
+                        verdict->blamed_count, text_plural(verdict->blamed_count, "node", "nodes"),
+                        fact->text[0] != '\0' ? fact->text
+                        : host                ? "the host does not answer"
+                                              : "the agent is down and its ranks with it");
     return true;
 }
 
@@ -596,8 +596,8 @@ static bool rule_launch_refused(const struct evidence *evidence, struct judge_ve
     decide(verdict, OWNER_UNKNOWN, DO_EVICT, LANE_DIAG, CONFIDENCE_MEDIUM);
     blame_all(evidence, is_launch, verdict);
     verdict->facts_used = count_of(evidence, is_launch);
-    (void)text_format(verdict->why, sizeof(verdict->why), "ranks could not be started: %.140s",
-                      fact->text[0] != '\0' ? fact->text : "no reason given");
+    (void)text_sentence(verdict->why, sizeof(verdict->why), "ranks could not be started: %.140s",
+                        fact->text[0] != '\0' ? fact->text : "no reason given");
     return true;
 }
 
@@ -717,8 +717,8 @@ static bool rule_attempt_signal(const struct evidence *evidence, struct judge_ve
     decide(verdict, OWNER_UNKNOWN, DO_RESTART, LANE_NONE, CONFIDENCE_LOW);
     blame_node(verdict, fact->node);
     verdict->facts_used = count_of(evidence, is_attempt_signal);
-    (void)text_format(verdict->why, sizeof(verdict->why), "this ends the attempt: %.140s",
-                      fact->text);
+    (void)text_sentence(verdict->why, sizeof(verdict->why), "this ends the attempt: %.140s",
+                        fact->text);
     return true;
 }
 
@@ -747,9 +747,9 @@ static bool rule_operator(const struct evidence *evidence, struct judge_verdict 
     decide(verdict, OWNER_PLANNED, DO_EVICT, LANE_NONE, CONFIDENCE_HIGH);
     blame_all(evidence, is_operator, verdict);
     verdict->facts_used = count_of(evidence, is_operator);
-    (void)text_format(verdict->why, sizeof(verdict->why), "%u %s taken out on purpose: %.120s",
-                      verdict->blamed_count, text_plural(verdict->blamed_count, "node", "nodes"),
-                      fact->text[0] != '\0' ? fact->text : "by an operator");
+    (void)text_sentence(verdict->why, sizeof(verdict->why), "%u %s taken out on purpose: %.120s",
+                        verdict->blamed_count, text_plural(verdict->blamed_count, "node", "nodes"),
+                        fact->text[0] != '\0' ? fact->text : "by an operator");
     return true;
 }
 

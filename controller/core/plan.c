@@ -350,10 +350,10 @@ static bool no_progress(const struct core *core, const struct job *job, char rea
     };
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         if (rows[i].count > rows[i].limit) {
-            text_format(reason, TEXT_SIZE,
-                        "%u recoveries %s and no newer checkpoint, the last: %.60s; see keepstep "
-                        "recover history %.24s, then release it",
-                        rows[i].count, rows[i].what, core->verdict.why, job->d.name);
+            text_sentence(reason, TEXT_SIZE,
+                          "%u recoveries %s and no newer checkpoint, the last: %.60s; see keepstep "
+                          "recover history %.24s, then release it",
+                          rows[i].count, rows[i].what, core->verdict.why, job->d.name);
             return true;
         }
     }

@@ -26,9 +26,9 @@ uint32_t plan_say_skipped(const struct core *core, const struct job *job, char t
     }
     text[0] = '\0';
     if (newest != NULL) {
-        text_format(text, TEXT_SIZE, "; passed over %u newer: step %llu %s (%.80s)%s", count,
-                    (unsigned long long)newest->d.step, WORD(checkpoint_state, newest->d.state),
-                    newest->d.note, count > 1 ? ", ..." : "");
+        text_sentence(text, TEXT_SIZE, "; passed over %u newer: step %llu %s (%.80s)%s", count,
+                      (unsigned long long)newest->d.step, WORD(checkpoint_state, newest->d.state),
+                      newest->d.note, count > 1 ? ", ..." : "");
     }
     return count;
 }

@@ -239,7 +239,7 @@ static void first_fact(struct core *core, struct job *job, const struct fact *fa
     keep_fact(core, job, fact);
     if (sign && core_held(core)) {
         char text[TEXT_SIZE];
-        text_format(text, sizeof text, "stop %s: %.120s", job->d.name, fact->text);
+        text_sentence(text, sizeof text, "stop %s: %.120s", job->d.name, fact->text);
         core_would(core, job->d.job, fact->node, text);
         return;
     }

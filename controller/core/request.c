@@ -13,7 +13,7 @@ void request_reply(struct core *core, const struct request *request, int32_t res
     struct action *action = action_begin(core, ACTION_REPLY);
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(action->u.reply.text, TEXT_SIZE, format, arguments);
+    (void)text_sentence_list(action->u.reply.text, TEXT_SIZE, format, arguments);
     va_end(arguments);
     action->u.reply.request = request->id;
     action->u.reply.result = result;
@@ -653,9 +653,9 @@ static void automation(struct core *core, const struct request *request)
         struct record *record = record_begin(core, RECORD_automation_kind);
         record->u.automation.observe = observe;
         record->u.automation.paused = paused;
-        text_format(record->u.automation.cause, TEXT_SIZE, "%s%s%s%.100s",
-                    pause ? "automation is paused by " : "", pause ? request->actor : "",
-                    pause ? ": " : "", request->reason);
+        text_sentence(record->u.automation.cause, TEXT_SIZE, "%s%s%s%.100s",
+                      pause ? "automation is paused by " : "", pause ? request->actor : "",
+                      pause ? ": " : "", request->reason);
         text_copy(record->u.automation.actor, NAME_SIZE, request->actor);
         record_subject(record, "cluster");
         record_says(record, "Automation", SEVERITY_WARN, "%s by %s: %s",

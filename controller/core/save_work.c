@@ -177,7 +177,8 @@ static void verified(struct core *core, const struct job *job, const struct chec
     char note[TEXT_SIZE];
     const char *name = node_name(core, job->saves.work.node);
     if (said->error != 0) {
-        text_format(note, sizeof note, "could not be verified on %.40s: %.120s", name, said->text);
+        text_sentence(note, sizeof note, "could not be verified on %.40s: %.120s", name,
+                      said->text);
         checkpoint_mark(core, one, one->d.state, note);
     } else if (said->ok) {
         text_format(note, sizeof note, "all hashes read again on %.60s", name);
@@ -259,7 +260,7 @@ static void removed(struct core *core, struct job *job, struct checkpoint *one,
     char note[TEXT_SIZE];
     if (said->error != 0) {
         one->stays = true;
-        text_format(note, sizeof note, "could not be removed: %.150s", said->text);
+        text_sentence(note, sizeof note, "could not be removed: %.150s", said->text);
         checkpoint_mark(core, one, one->d.state, note);
         return;
     }

@@ -133,10 +133,10 @@ enum save_listing saves_list(struct core *core, struct job *job, char reason[TEX
     }
     /* What nobody has told of may be there all the same: to begin anew would lose it. */
     if (saves->failed && saves_are_found(job) && core_checkpoint_best(core, job) == NULL) {
-        text_format(reason, TEXT_SIZE,
-                    "which checkpoints it has cannot be seen (%.100s); mend it, then keepstep "
-                    "release %s",
-                    saves->text, job->d.name);
+        text_sentence(reason, TEXT_SIZE,
+                      "which checkpoints it has cannot be seen (%.100s); mend it, then keepstep "
+                      "release %s",
+                      saves->text, job->d.name);
         return SAVES_UNKNOWN;
     }
     return SAVES_LISTED;

@@ -197,7 +197,7 @@ void config_problem_add(struct config_report *report, int line, int column, cons
     (void)text_copy(problem.hint, sizeof(problem.hint), hint);
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(problem.text, sizeof(problem.text), format, arguments);
+    (void)text_sentence_list(problem.text, sizeof(problem.text), format, arguments);
     va_end(arguments);
     make_harmless(problem.path);
     make_harmless(problem.hint);

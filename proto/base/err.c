@@ -4,19 +4,24 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "proto/base/check.h"
+#include "proto/base/text.h"
 
-/* One sentence on one line: a trailing newline of a library's text goes. */
-static void trim_newlines(char *text)
+static void say(char text[ERR_TEXT_SIZE], const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+
+/* One sentence on one line: a trailing newline of a library's text goes. A cut one will do. */
+static void say(char text[ERR_TEXT_SIZE], const char *format, va_list arguments)
 {
+    (void)text_format_list(text, ERR_TEXT_SIZE, format, arguments);
     size_t size = strlen(text);
     while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r')) {
         size--;
         text[size] = '\0';
     }
+    text_mend(text);
 }
 
 int err_set(struct err *err, int code, const char *format, ...)
@@ -28,30 +33,11 @@ int err_set(struct err *err, int code, const char *format, ...)
     char text[ERR_TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments); /* cut is fine: texts are for people */
+    say(text, format, arguments);
     va_end(arguments);
-    trim_newlines(text);
     err->code = code;
     memcpy(err->text, text, sizeof(text));
     return code;
-}
-
-/* Puts prefix and ": " before text, cutting the end. Both have at least ERR_TEXT_SIZE bytes. */
-static void prepend(char *text, const char *prefix)
-{
-    char joined[ERR_TEXT_SIZE];
-    size_t used = 0;
-    const char *parts[] = {prefix, ": ", text};
-    for (size_t part = 0; part < ARRAY_SIZE(parts); part++) {
-        size_t size = strlen(parts[part]);
-        if (size > sizeof(joined) - 1 - used) {
-            size = sizeof(joined) - 1 - used;
-        }
-        memcpy(joined + used, parts[part], size);
-        used += size;
-    }
-    joined[used] = '\0';
-    memcpy(text, joined, used + 1);
 }
 
 int err_wrap(struct err *err, const char *format, ...)
@@ -63,9 +49,10 @@ int err_wrap(struct err *err, const char *format, ...)
     char prefix[ERR_TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(prefix, sizeof(prefix), format, arguments);
+    say(prefix, format, arguments);
     va_end(arguments);
-    trim_newlines(prefix);
-    prepend(err->text, prefix);
+    char joined[ERR_TEXT_SIZE];
+    (void)text_sentence(joined, sizeof(joined), "%s: %s", prefix, err->text); /* the end is cut */
+    memcpy(err->text, joined, sizeof(joined));
     return err->code;
 }

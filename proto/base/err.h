@@ -13,7 +13,7 @@ enum { ERR_TEXT_SIZE = 256 };
 
 struct err {
     int code;                 /* 0 or -errno */
-    char text[ERR_TEXT_SIZE]; /* NUL-terminated, cut at the size; never ends in a newline */
+    char text[ERR_TEXT_SIZE]; /* UTF-8, cut at the size; never ends in a newline */
 };
 
 /* The result must be looked at; ignore it only with (void) and a reason. */

@@ -3,7 +3,6 @@
 #include "proto/base/text.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,11 +50,17 @@ bool text_copy(char *target, size_t size, const char *source)
 
 bool text_format(char *target, size_t size, const char *format, ...)
 {
-    CHECK(size > 0);
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(target, size, format, arguments);
+    bool whole = text_format_list(target, size, format, arguments);
     va_end(arguments);
+    return whole;
+}
+
+bool text_format_list(char *target, size_t size, const char *format, va_list arguments)
+{
+    CHECK(size > 0);
+    int length = vsnprintf(target, size, format, arguments);
     CHECK(length >= 0);
     if ((size_t)length < size) {
         return true;
@@ -207,6 +212,40 @@ bool text_is_utf8(const char *text, size_t size)
         index += length;
     }
     return true;
+}
+
+void text_mend(char *text)
+{
+    size_t size = strlen(text);
+    if (text_is_utf8(text, size)) {
+        return;
+    }
+    size = whole_characters(text, size);
+    text[size] = '\0';
+    for (size_t index = 0; index < size;) {
+        size_t length = utf8_character((const uint8_t *)text + index, size - index);
+        if (length == 0) {
+            text[index] = '?';
+            length = 1;
+        }
+        index += length;
+    }
+}
+
+bool text_sentence_list(char *target, size_t size, const char *format, va_list arguments)
+{
+    bool whole = text_format_list(target, size, format, arguments);
+    text_mend(target);
+    return whole;
+}
+
+bool text_sentence(char *target, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    bool whole = text_sentence_list(target, size, format, arguments);
+    va_end(arguments);
+    return whole;
 }
 
 int text_to_u64(const char *text, uint64_t max, uint64_t *ret_value)

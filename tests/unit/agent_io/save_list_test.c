@@ -170,6 +170,39 @@ static void test_keepstep(void **state)
     expect(tree, 7, 10, "");
 }
 
+/* Names of many letters of two bytes, so that a limit of the sentence falls into a letter: the note
+ * must still be what JSON and the wire carry. */
+static void test_notes_are_cut_between_letters(void **state)
+{
+    struct tree *tree = *state;
+    put_keepstep(tree, 1, 0, "demo");
+    make_folder(tree, "save-2");
+    put(tree, "save-2/.metadata", "x");
+    for (int before = 0; before < 2; before++) {
+        char name[160] = "";
+        for (size_t at = 0; at + 2 < sizeof(name); at += 2) {
+            memcpy(name + at, "\xc3\xbc", 3);
+        }
+        char text[512];
+        (void)snprintf(text, sizeof(text),
+                       "{\"format\": \"keepstep\", \"version\": 1, \"job\": \"demo\", "
+                       "\"attempt\": 0, \"step\": 1, \"shards\": [{\"rank\": 0, "
+                       "\"file\": \"%.*s%s\", \"size\": 1, \"hash\": \"" SHARD_HASH "\"}]}",
+                       before, "x", name);
+        put(tree, "step-1.a-0/manifest.json", text);
+        assert_int_equal(list(tree, "keepstep"), 0);
+        expect(tree, 0, 1, ": it is missing");
+        assert_true(text_is_utf8(tree->found[0].note, strlen(tree->found[0].note)));
+        char path[200];
+        (void)snprintf(path, sizeof(path), "save-2/%.*s%s.distcp", before, "x", name);
+        put(tree, path, "");
+        assert_int_equal(list(tree, "torch-dcp"), 0);
+        expect(tree, 0, 2, " is empty");
+        assert_true(text_is_utf8(tree->found[0].note, strlen(tree->found[0].note)));
+        assert_int_equal(unlink(path_of(tree, path)), 0);
+    }
+}
+
 static void test_hostile_manifests(void **state)
 {
     static const char *const shards[] = {
@@ -620,6 +653,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_keepstep),
+        TEST(test_notes_are_cut_between_letters),
         TEST(test_hostile_manifests),
         TEST(test_links_are_not_followed),
         TEST(test_links_in_other_formats),

@@ -38,6 +38,47 @@ static void cuts_keep_characters_whole(void **state)
     assert_int_equal(strlen(target), 3);
 }
 
+/* Letters of one to four bytes, cut at every size and by a precision at every byte: what comes out is
+ * UTF-8, and as much of what went in as has room. */
+static void sentences_are_cut_between_letters(void **state)
+{
+    (void)state;
+    static const char *const letters[] = {"a", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    for (size_t one = 0; one < ARRAY_SIZE(letters); one++) {
+        const size_t width = strlen(letters[one]);
+        char name[64] = "";
+        while (strlen(name) + width < sizeof(name)) {
+            memcpy(name + strlen(name), letters[one], width + 1);
+        }
+        for (size_t size = 1; size <= strlen(name); size++) {
+            char text[80];
+            assert_false(text_sentence(text, size, "%s!", name));
+            assert_int_equal(strlen(text), (size - 1) / width * width);
+            assert_memory_equal(text, name, strlen(text));
+            assert_true(text_sentence(text, sizeof(text), "%.*s", (int)size, name));
+            assert_int_equal(strlen(text), size / width * width);
+            assert_memory_equal(text, name, strlen(text));
+            assert_true(text_sentence(text, sizeof(text), "%.*s: lost", (int)size, name));
+            assert_true(text_is_utf8(text, strlen(text)));
+            assert_memory_equal(text, name, size / width * width);
+            assert_non_null(strstr(text, ": lost"));
+            assert_int_equal(strchr(text, '?') == NULL, size % width == 0);
+        }
+    }
+}
+
+static void sentences_are_utf8(void **state)
+{
+    (void)state;
+    char text[32];
+    assert_true(text_sentence(text, sizeof(text), "K\xe4se \x1b[1m %s", "\xc3\xbc\xff"));
+    assert_string_equal(text, "K?se ?[1m \xc3\xbc");
+    assert_true(text_sentence(text, sizeof(text), "%s", "\x80\x80"));
+    assert_string_equal(text, "??");
+    assert_true(text_sentence(text, sizeof(text), "%s", "\xc3"));
+    assert_string_equal(text, "");
+}
+
 static void format_tells_when_it_cuts(void **state)
 {
     (void)state;
@@ -239,6 +280,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copy_terminates_and_tells),
         cmocka_unit_test(cuts_keep_characters_whole),
+        cmocka_unit_test(sentences_are_cut_between_letters),
+        cmocka_unit_test(sentences_are_utf8),
         cmocka_unit_test(format_tells_when_it_cuts),
         cmocka_unit_test(order_is_by_value_of_digits),
         cmocka_unit_test(order_is_total),
