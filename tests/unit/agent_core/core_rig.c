@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/base/check.h"
+#include "proto/base/mem.h"
 #include "proto/base/text.h"
 
 static void make_core(struct core_rig *rig)
@@ -34,6 +35,21 @@ void rig_close(struct core_rig *rig)
 {
     rig->core = agent_core_free(rig->core);
     rig->output = agent_output_free(rig->output);
+}
+
+int rig_setup(void **state)
+{
+    struct core_rig *rig = mem_alloc(1, sizeof(*rig));
+    rig_open(rig);
+    *state = rig;
+    return 0;
+}
+
+int rig_teardown(void **state)
+{
+    rig_close(*state);
+    mem_free(*state);
+    return 0;
 }
 
 void rig_restart_unscanned(struct core_rig *rig)
@@ -247,6 +263,13 @@ uint32_t rig_actions(const struct core_rig *rig, uint8_t kind)
         count++;
     }
     return count;
+}
+
+struct agent_counters rig_counters(const struct core_rig *rig)
+{
+    struct agent_view view;
+    agent_core_view(rig->core, &view);
+    return view.counters;
 }
 
 const struct message *rig_sent(const struct core_rig *rig, uint8_t message_kind)

@@ -25,6 +25,10 @@ struct core_rig {
 
 void rig_open(struct core_rig *rig);
 void rig_close(struct core_rig *rig);
+/* A test of cmocka that finds an open rig of its own in *state. */
+#define RIG_TEST(function) cmocka_unit_test_setup_teardown(function, rig_setup, rig_teardown)
+int rig_setup(void **state);
+int rig_teardown(void **state);
 /* A new process: a fresh core that replays all records, then START and SCANNED of everything. */
 void rig_restart(struct core_rig *rig);
 /* As rig_restart, up to START only. */
@@ -63,6 +67,7 @@ void rig_ended(struct core_rig *rig, uint32_t job, uint32_t attempt, uint8_t sta
 const struct agent_action *rig_action(const struct core_rig *rig, uint8_t kind, uint32_t index);
 const struct message *rig_sent(const struct core_rig *rig, uint8_t message_kind);
 uint32_t rig_actions(const struct core_rig *rig, uint8_t kind);
+struct agent_counters rig_counters(const struct core_rig *rig);
 bool rig_recorded(const struct core_rig *rig, uint8_t kind); /* in the last step */
 /* State of (job, attempt), AGENT_ATTEMPT_NONE when it is not kept; report may be NULL. */
 uint8_t rig_state(const struct core_rig *rig, uint32_t job, uint32_t attempt,

@@ -1,0 +1,341 @@
+/* agent_report_test.c: what an agent tells: ends, facts, health, goodbye, and the mail of its
+ * ranks. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "proto/base/text.h"
+#include "tests/lib/test.h"
+#include "tests/unit/agent_core/core_rig.h"
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void test_ends_are_said_until_acknowledged(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct agent_shim_view view = rig_view();
+    view.attached = false;
+    view.ranks[1].state = RANK_EXITED;
+    view.ranks[1].code = 93;
+    view.ranks[1].end_sequence = 3;
+    view.ranks[1].end_ms = rig->now_ms;
+    rig_shim(rig, 1, 0, &view);
+    const struct message *ends = rig_sent(rig, MSG_RANK_ENDS);
+    assert_non_null(ends); /* at once */
+    assert_int_equal(ends->u.rank_ends.report.ranks[1].code, 93);
+    const uint64_t sequence = ends->u.rank_ends.sequence;
+    rig_tick(rig, 1000);
+    assert_non_null(rig_sent(rig, MSG_RANK_ENDS)); /* with every beat */
+    assert_int_equal(rig_sent(rig, MSG_RANK_ENDS)->u.rank_ends.report.ranks[1].phase_age_ms, 1000);
+    struct message ack = {.kind = MSG_ACK};
+    ack.u.ack.term = 1;
+    ack.u.ack.ends_sequence = sequence - 1;
+    rig_message(rig, &ack);
+    rig_tick(rig, 1000);
+    assert_non_null(rig_sent(rig, MSG_RANK_ENDS));
+    ack.u.ack.ends_sequence = sequence;
+    rig_message(rig, &ack);
+    rig_tick(rig, 1000);
+    assert_null(rig_sent(rig, MSG_RANK_ENDS));
+}
+
+static void test_ends_of_a_time_away(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    rig_restart_unscanned(rig);
+    struct agent_shim_view view = rig_view();
+    view.alive = false;
+    view.empty = true;
+    view.ranks[0].state = RANK_EXITED;
+    view.ranks[0].code = 75;
+    view.ranks[0].end_sequence = 1;
+    view.ranks[1].state = RANK_SIGNALED;
+    view.ranks[1].code = SIGSEGV;
+    view.ranks[1].end_sequence = 2;
+    rig_shim(rig, 1, 0, &view);
+    rig_scanned(rig, 0);
+    rig_simple(rig, AGENT_EVENT_LINK_UP);
+    const struct attempt_report *report = &rig_sent(rig, MSG_HELLO)->u.hello.attempts[0];
+    assert_int_equal(report->ranks[0].code, 75);
+    assert_int_equal(report->ranks[1].code, SIGSEGV);
+    assert_false(report->ranks[1].after_stop);
+    assert_true(report->empty);
+}
+
+static void test_facts(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_tick(rig, 1000);
+    const struct fact fact = {.source = FACT_PROBE, .code = 79, .rank = -1, .gpu = 3};
+    struct agent_event event = {.kind = AGENT_EVENT_FACT, .fact = &fact};
+    rig_step(rig, &event);
+    rig_tick(rig, 50);
+    const struct message *sent = rig_sent(rig, MSG_FACT);
+    assert_non_null(sent);
+    const uint64_t sequence = sent->u.fact.fact.sequence;
+    rig_tick(rig, 1000);
+    assert_non_null(rig_sent(rig, MSG_FACT));
+    struct message ack = {.kind = MSG_ACK};
+    ack.u.ack.term = 1;
+    ack.u.ack.fact_sequence = sequence;
+    rig_message(rig, &ack);
+    rig_tick(rig, 1000);
+    assert_null(rig_sent(rig, MSG_FACT));
+    rig_restart(rig); /* numbers of a later life are larger */
+    rig_connect(rig);
+    rig_step(rig, &event);
+    rig_tick(rig, 1000);
+    assert_true(rig_sent(rig, MSG_FACT)->u.fact.fact.sequence > sequence);
+}
+
+static void test_health_is_told(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    struct agent_event event = {.kind = AGENT_EVENT_HEALTH, .text = "disk full"};
+    rig_step(rig, &event);
+    rig_tick(rig, 50);
+    assert_false(rig_sent(rig, MSG_BEAT)->u.beat.checks_ok);
+    assert_string_equal(rig_sent(rig, MSG_BEAT)->u.beat.checks_text, "disk full");
+}
+
+static void test_goodbye(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct agent_event event = {.kind = AGENT_EVENT_GOODBYE, .goodbye = GOODBYE_RESTART};
+    rig_step(rig, &event);
+    assert_true(rig_recorded(rig, AGENT_RECORD_GOODBYE));
+    assert_non_null(rig_sent(rig, MSG_GOODBYE));
+    assert_non_null(rig_action(rig, AGENT_ACTION_EXIT, 0));
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_TERM), 0);
+    (void)text_copy(rig->identity.boot_id, BOOT_ID_SIZE, "boot-2");
+    rig_restart(rig);
+    rig_simple(rig, AGENT_EVENT_LINK_UP);
+    assert_true(rig_sent(rig, MSG_HELLO)->u.hello.clean_boot);
+    (void)text_copy(rig->identity.boot_id, BOOT_ID_SIZE, "boot-3"); /* without a goodbye */
+    rig_restart(rig);
+    rig_simple(rig, AGENT_EVENT_LINK_UP);
+    assert_false(rig_sent(rig, MSG_HELLO)->u.hello.clean_boot);
+}
+
+/* ---- mail ------------------------------------------------------------------------------------- */
+
+static void mail(struct core_rig *rig, const struct agent_mail *mail_now)
+{
+    struct agent_event event = {.kind = AGENT_EVENT_MAIL, .job = 1, .mail = mail_now};
+    rig_step(rig, &event);
+}
+
+static void test_exchange(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct agent_mail put = {.kind = AGENT_MAIL_EXCHANGE, .local_rank = 0, .id = 1};
+    put.u.exchange.kind = EXCHANGE_PUT;
+    put.u.exchange.size = 3;
+    memcpy(put.u.exchange.value, "abc", 3);
+    (void)text_copy(put.u.exchange.key, EXCHANGE_KEY_SIZE, "nccl");
+    mail(rig, &put);
+    assert_non_null(rig_sent(rig, MSG_EXCHANGE));
+    mail(rig, &put); /* seen at every scan of the mailbox */
+    assert_null(rig_sent(rig, MSG_EXCHANGE));
+    struct agent_mail get = {.kind = AGENT_MAIL_EXCHANGE, .local_rank = 1, .id = 1};
+    get.u.exchange.kind = EXCHANGE_GET;
+    (void)text_copy(get.u.exchange.key, EXCHANGE_KEY_SIZE, "nccl");
+    mail(rig, &get); /* a local rank put it */
+    assert_int_equal(rig_action(rig, AGENT_ACTION_MAIL_ANSWER, 0)->u.mail.size, 3);
+    get.id = 2;
+    (void)text_copy(get.u.exchange.key, EXCHANGE_KEY_SIZE, "other");
+    mail(rig, &get);
+    assert_int_equal(rig_sent(rig, MSG_EXCHANGE)->u.exchange.kind, EXCHANGE_GET);
+    rig_simple(rig, AGENT_EVENT_LINK_DOWN);
+    rig_pass(rig, 200);
+    rig_connect(rig);
+    uint32_t sent = 0;
+    for (uint32_t i = 0; i < rig->output->action_count; i++) {
+        sent += rig->output->actions[i].kind == AGENT_ACTION_SEND &&
+                rig->output->actions[i].u.message.kind == MSG_EXCHANGE;
+    }
+    assert_int_equal(sent, 2); /* the put and the open get, anew in every session */
+    struct message value = {.kind = MSG_EXCHANGE};
+    value.u.exchange.kind = EXCHANGE_VALUE;
+    value.u.exchange.job = 1;
+    value.u.exchange.attempt = 1; /* of another attempt: unreadable */
+    value.u.exchange.rank = 1;
+    (void)text_copy(value.u.exchange.key, EXCHANGE_KEY_SIZE, "other");
+    rig_message(rig, &value);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ANSWER), 0);
+    value.u.exchange.attempt = 0;
+    rig_message(rig, &value);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ANSWER), 1);
+}
+
+static void test_checkpoints(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct agent_mail commit = {.kind = AGENT_MAIL_CHECKPOINT, .local_rank = 0, .id = 9};
+    commit.u.checkpoint.kind = CHECKPOINT_COMMIT;
+    commit.u.checkpoint.step = 100;
+    mail(rig, &commit);
+    const struct message *sent = rig_sent(rig, MSG_CHECKPOINT);
+    assert_non_null(sent);
+    const uint64_t sequence = sent->u.checkpoint.sequence;
+    rig_tick(rig, 5000);
+    assert_int_equal(rig_sent(rig, MSG_CHECKPOINT)->u.checkpoint.sequence, sequence);
+    struct message said = {.kind = MSG_CHECKPOINT_ANSWER};
+    said.u.checkpoint_answer = (struct msg_checkpoint_answer){.sequence = sequence, .job = 1};
+    (void)text_copy(said.u.checkpoint_answer.text, TEXT_SIZE, "attempt 0 is over");
+    rig_message(rig, &said);
+    const struct agent_action *answer = rig_action(rig, AGENT_ACTION_MAIL_ANSWER, 0);
+    assert_non_null(answer);
+    assert_int_equal(answer->u.mail.id, 9);
+    assert_int_equal(answer->u.mail.status, -ESTALE);
+    rig_tick(rig, 20000);
+    assert_null(rig_sent(rig, MSG_CHECKPOINT));
+}
+
+static void test_mail_past_its_limit(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct agent_mail commit = {.kind = AGENT_MAIL_CHECKPOINT};
+    for (uint32_t i = 0; i < rig->limits.checkpoints; i++) {
+        commit.id = i + 1;
+        mail(rig, &commit);
+        assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ANSWER), 0);
+    }
+    commit.id = 1000;
+    mail(rig, &commit);
+    assert_int_equal(rig_action(rig, AGENT_ACTION_MAIL_ANSWER, 0)->u.mail.status, -ENOSPC);
+}
+
+static void test_save_request(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct msg_desired run = rig_run_order(rig, 1, 0);
+    run.save_request = 1;
+    run.stop_request = true;
+    rig_order(rig, &run);
+    const struct agent_action *action = rig_action(rig, AGENT_ACTION_MAIL_REQUEST, 0);
+    assert_non_null(action);
+    assert_int_equal(action->u.request.save_request, 1);
+    assert_true(action->u.request.stop_request);
+    rig_tick(rig, 1000);
+    assert_null(rig_action(rig, AGENT_ACTION_MAIL_REQUEST, 0));
+}
+
+/* What a program says of itself is passed on with the names of its rank, in a session, and never of
+ * ranks that are not here. */
+static void test_detail(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct agent_detail detail = {.local_rank = 1};
+    detail.detail.rank = 77; /* the driver knows nothing of it */
+    detail.detail.step_count = 1;
+    detail.detail.steps[0].step = 5;
+    struct agent_event event = {.kind = AGENT_EVENT_DETAIL, .job = 1, .detail = &detail};
+    rig_step(rig, &event);
+    const struct message *sent = rig_sent(rig, MSG_RANK_DETAIL);
+    assert_non_null(sent);
+    struct attempt_report report;
+    (void)rig_state(rig, 1, 0, &report);
+    assert_int_equal(sent->u.rank_detail.job, 1);
+    assert_int_equal(sent->u.rank_detail.rank, report.first_rank + 1);
+    assert_int_equal(sent->u.rank_detail.steps[0].step, 5);
+    detail.local_rank = report.rank_count;
+    rig_step(rig, &event);
+    assert_null(rig_sent(rig, MSG_RANK_DETAIL));
+    detail.local_rank = 0;
+    event.attempt = 1;
+    rig_step(rig, &event);
+    assert_null(rig_sent(rig, MSG_RANK_DETAIL));
+    event.attempt = 0;
+    rig_simple(rig, AGENT_EVENT_LINK_DOWN);
+    rig_step(rig, &event);
+    assert_null(rig_sent(rig, MSG_RANK_DETAIL));
+}
+
+/* A stop after a failure lets what hangs be aborted, once and before the ranks are told to end; a
+ * stop that was planned does not. */
+static void test_abort(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    rig_running(rig, 2, 0);
+    rig_stop(rig, 2, 0);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ABORT), 0);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_TERM), 1);
+    struct msg_desired stop = rig_stop_order(rig, 1, 0);
+    stop.abort = true;
+    rig_order(rig, &stop);
+    const struct agent_action *action = rig_action(rig, AGENT_ACTION_MAIL_ABORT, 0);
+    assert_non_null(action);
+    assert_int_equal(action->job, 1);
+    assert_int_equal(action->attempt, 0);
+    assert_true(action < rig_action(rig, AGENT_ACTION_TERM, 0));
+    stop.sequence++;
+    rig_order(rig, &stop);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ABORT), 0);
+    /* A new agent hears it again, in case the old one died before it was done. */
+    rig_restart(rig);
+    struct agent_shim_view view = rig_view();
+    view.attached = true;
+    rig_shim(rig, 1, 0, &view);
+    rig_connect(rig);
+    stop.sequence++;
+    rig_order(rig, &stop);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ABORT), 1);
+}
+
+static void test_check_is_passed_on(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    struct message check = {.kind = MSG_CHECK};
+    check.u.check.nonce = 8;
+    check.u.check.job = 1;
+    check.u.check.port = 29500;
+    rig_message(rig, &check);
+    assert_int_equal(rig_action(rig, AGENT_ACTION_CHECK, 0)->u.check.port, 29500);
+    rig_message(rig, &check);
+    assert_null(rig_action(rig, AGENT_ACTION_CHECK, 0)); /* is under way */
+    struct agent_event event = {
+        .kind = AGENT_EVENT_CHECKED, .job = 1, .nonce = 8, .ok = true, .port_free = true};
+    rig_step(rig, &event);
+    assert_true(rig_sent(rig, MSG_CHECK_RESULT)->u.check_result.port_free);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RIG_TEST(test_ends_are_said_until_acknowledged),
+        RIG_TEST(test_ends_of_a_time_away),
+        RIG_TEST(test_facts),
+        RIG_TEST(test_health_is_told),
+        RIG_TEST(test_goodbye),
+        RIG_TEST(test_exchange),
+        RIG_TEST(test_checkpoints),
+        RIG_TEST(test_mail_past_its_limit),
+        RIG_TEST(test_save_request),
+        RIG_TEST(test_detail),
+        RIG_TEST(test_abort),
+        RIG_TEST(test_check_is_passed_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
