@@ -1,0 +1,20 @@
+/* core_rig_parts.h: what the files of the rig share; tests include core_rig.h alone. */
+#ifndef KEEPSTEP_TESTS_CORE_RIG_PARTS_H
+#define KEEPSTEP_TESTS_CORE_RIG_PARTS_H
+
+#include "tests/lib/core_rig.h"
+
+enum { RIG_TICK_MS = 10 };
+
+/* ---- core_rig.c ---- */
+void rig_beat(struct rig *rig, uint32_t node); /* at once */
+
+/* ---- core_rig_agents.c ---- */
+void rig_deliver(struct rig *rig, struct rig_node *node, const struct message *message);
+/* One tick of the node's ranks; true when something changed that an agent would report at once. */
+bool rig_live(struct rig *rig, struct rig_node *node);
+
+/* ---- core_rig_saves.c ---- */
+void rig_obey_save(struct rig *rig, struct rig_node *node, const struct msg_save_ask *ask);
+
+#endif
