@@ -304,6 +304,7 @@ static void agent_fact(struct core *core, struct node *node, const struct msg_fa
                                       .code = "fatal-signal",
                                       .actor = "keepstep",
                                       .text = fact.text});
+        breaker_marked(core, "fatal-signal");
     }
     node_ack(core, node);
 }

@@ -109,6 +109,9 @@ int fold_term_began(struct core *core, const struct record *r, struct err *err)
 int fold_automation(struct core *core, const struct record *r, struct err *err)
 {
     (void)err; /* always fits */
+    if (core->g.paused && !r->u.automation.paused) {
+        core->g.resumed_service_ms = r->service_ms;
+    }
     core->g.observe = r->u.automation.observe;
     core->g.paused = r->u.automation.paused;
     text_copy(core->g.paused_cause, sizeof core->g.paused_cause, r->u.automation.cause);
@@ -118,7 +121,13 @@ int fold_automation(struct core *core, const struct record *r, struct err *err)
 int fold_breaker(struct core *core, const struct record *r, struct err *err)
 {
     (void)err;
+    if (!r->u.breaker.open) {
+        core->g.silenced_service_ms = 0;
+    } else if (!core->g.breaker_open) {
+        core->g.silenced_service_ms = r->service_ms;
+    }
     core->g.breaker_open = r->u.breaker.open;
+    core->g.silence_paged = r->u.breaker.paged;
     return 0;
 }
 

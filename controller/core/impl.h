@@ -6,6 +6,7 @@
  *   emit.c        new records, actions and trace lines of one step
  *   node.c        sessions, node life, marks
  *   link.c        the four clocks, second opinion, breaker for silence
+ *   breaker.c     the breaker for the rate of evictions
  *   job.c         job life, pending jobs, ends
  *   report.c      what agents say runs there
  *   detail.c      what the ranks' programs say of themselves beside that
@@ -216,6 +217,13 @@ bool link_undecided(const struct core *core, const struct job *job); /* a holder
 /* Every node that may be there has been heard since this controller started, or the grace after
  * the start is over: who is not heard now is not only late. */
 bool link_settled(const struct core *core);
+
+/* ---- breaker.c ---- */
+/* Before the blamed of this job's failures are evicted: pauses automation when that would be too
+ * many evictions by what is found on nodes, in an hour or by one rule in a day. Then core_held(). */
+void breaker_evicts(struct core *core, const struct job *job);
+/* A node has just got the mark health/CODE without an incident: the same. */
+void breaker_marked(struct core *core, const char *code);
 
 /* ---- report.c ---- */
 void report_attempts(struct core *core, struct node *node, const struct attempt_report *reports,

@@ -25,6 +25,7 @@ enum {
     BREAKER_FLOOR = 4,
     BREAKER_PERCENT = 5,
     BREAKER_QUIET_MS = 30000,
+    BREAKER_PAGE_MS = 600000,
     FROZEN_FLOOR_MS = 4000,
     WITNESS_STEPS = 2,
     CLOCK_TURN_MS = 60000,
@@ -408,11 +409,18 @@ static bool of_few_groups(const struct core *core, size_t offset)
 static void breaker_record(struct core *core, bool open, uint32_t suspects, uint32_t limit)
 {
     struct record *record = record_begin(core, RECORD_breaker_kind);
+    bool still = open && core->g.breaker_open;
     record->u.breaker.open = open;
+    record->u.breaker.paged = still;
     record->u.breaker.suspects = suspects;
     record->u.breaker.limit = limit;
     record_subject(record, "cluster");
-    if (open) {
+    if (still) {
+        record_says(record, "BreakerStillOpen", SEVERITY_ERROR,
+                    "%u nodes are still silent after 10 min, nothing is evicted: look at the "
+                    "controller's own network, then keepstep automation resume",
+                    suspects);
+    } else if (open) {
         record_says(record, "BreakerOpened", SEVERITY_ERROR,
                     "%u nodes fell silent within 10 s, over the limit of %u and not in one rack: "
                     "nothing is evicted until they are heard, or keepstep automation resume",
@@ -433,6 +441,40 @@ void link_breaker_close(struct core *core)
     }
 }
 
+/* Nodes of jobs, and spares that a job could have: not those of a pool in which nobody trains, whose
+ * silence tells nothing and whose number must not raise the limit. */
+static bool is_member(const struct core *core, const struct node *node)
+{
+    if (node->d.job != 0) {
+        return true;
+    }
+    bool spare = node->d.life == NODE_READY || node->d.life == NODE_PROBATION;
+    for (uint32_t i = 0; i < core->job_count && spare; i++) {
+        const struct job *job = &core->jobs[i];
+        bool fits = job->d.pool[0] == '\0' || text_equal(job->d.pool, node->d.pool);
+        if (!core_job_over(job) && fits) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void look_at_open_breaker(struct core *core, uint32_t suspects, uint32_t limit)
+{
+    if (suspects * 2 >= limit) {
+        core->quiet_ms = 0;
+    } else if (core->quiet_ms == 0) {
+        core->quiet_ms = core->t;
+    } else if (core->t - core->quiet_ms >= BREAKER_QUIET_MS) {
+        breaker_record(core, false, suspects, limit);
+        return;
+    }
+    if (!core->g.silence_paged &&
+        service_now(core) - core->g.silenced_service_ms >= BREAKER_PAGE_MS) {
+        breaker_record(core, true, suspects, limit);
+    }
+}
+
 static void look_at_breaker(struct core *core)
 {
     uint32_t recent = 0;
@@ -440,11 +482,13 @@ static void look_at_breaker(struct core *core)
     uint32_t members = 0;
     for (uint32_t i = 0; i < core->node_count; i++) {
         const struct node *node = &core->nodes[i];
-        bool counts = node->d.job != 0 || node->d.life == NODE_READY ||
-                      node->d.life == NODE_PROBATION; /* nodes of jobs, and spares */
-        members += watched(node) && counts ? 1 : 0;
-        suspects += node->suspect_ms != 0 ? 1 : 0;
-        recent += node->suspect_ms != 0 && core->t - node->suspect_ms <= BREAKER_WINDOW_MS ? 1 : 0;
+        if (!watched(node) || !is_member(core, node)) {
+            continue;
+        }
+        bool suspect = node->suspect_ms != 0;
+        members++;
+        suspects += suspect ? 1 : 0;
+        recent += suspect && core->t - node->suspect_ms <= BREAKER_WINDOW_MS ? 1 : 0;
     }
     uint32_t limit = members * BREAKER_PERCENT / 100;
     limit = limit > BREAKER_FLOOR ? limit : BREAKER_FLOOR;
@@ -457,12 +501,8 @@ static void look_at_breaker(struct core *core)
             core->quiet_ms = 0;
             breaker_record(core, true, recent, limit);
         }
-    } else if (suspects * 2 >= limit) {
-        core->quiet_ms = 0;
-    } else if (core->quiet_ms == 0) {
-        core->quiet_ms = core->t;
-    } else if (core->t - core->quiet_ms >= BREAKER_QUIET_MS) {
-        breaker_record(core, false, suspects, limit);
+    } else {
+        look_at_open_breaker(core, suspects, limit);
     }
 }
 

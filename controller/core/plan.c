@@ -774,6 +774,7 @@ enum plan_result plan_make(struct core *core, struct job *job, struct recovery *
     (void)recovery;
     const struct incident *incident = core_incident(core, job->d.incident);
     if (incident != NULL && incident->d.action == DO_HOLD) {
+        breaker_evicts(core, job);
         if (!core_held(core) && !core->g.breaker_open) {
             evict_blamed(core, job);
         }
@@ -783,6 +784,7 @@ enum plan_result plan_make(struct core *core, struct job *job, struct recovery *
     if (!link_settled(core)) {
         return PLAN_WAITS;
     }
+    breaker_evicts(core, job);
     if (core_held(core) || core->g.breaker_open) {
         char text[TEXT_SIZE];
         plan_foresee(core, job, text);

@@ -262,7 +262,11 @@ enum {
     X(S, BOOL, paused, 1)                                                                          \
     X(S, TEXT, cause, TEXT_SIZE)                                                                   \
     X(S, TEXT, actor, NAME_SIZE)
-#define RECORD_breaker(X, S)    X(S, BOOL, open, 1) X(S, U32, suspects, 1) X(S, U32, limit, 1)
+#define RECORD_breaker(X, S)                                                                       \
+    X(S, BOOL, open, 1)                                                                            \
+    X(S, U32, suspects, 1)                                                                         \
+    X(S, U32, limit, 1)                                                                            \
+    X(S, BOOL, paged, 1) /* it has been open for so long that a person must look */
 #define RECORD_save_asked(X, S) X(S, U32, job, 1) X(S, U32, request, 1) X(S, BOOL, stop, 1)
 #define RECORD_hold_asked(X, S) X(S, U32, job, 1) X(S, BOOL, on, 1) X(S, TEXT, actor, NAME_SIZE)
 /* An attempt is over (its stop was ordered, or it ended by itself): how far it had come. */
@@ -295,7 +299,10 @@ enum {
     X(S, BOOL, observe, 1)                                                                         \
     X(S, BOOL, paused, 1)                                                                          \
     X(S, BOOL, breaker_open, 1)                                                                    \
-    X(S, TEXT, paused_cause, TEXT_SIZE)
+    X(S, TEXT, paused_cause, TEXT_SIZE)                                                            \
+    X(S, U64, resumed_service_ms, 1)  /* when a person last resumed automation */                  \
+    X(S, U64, silenced_service_ms, 1) /* when the breaker for silence opened; 0 = it is closed */  \
+    X(S, BOOL, silence_paged, 1)      /* … and it has been said that it stays open */
 #define RECORD_image_node(X, S)                                                                    \
     X(S, U32, node, 1)                                                                             \
     X(S, TEXT, name, NAME_SIZE)                                                                    \

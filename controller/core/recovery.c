@@ -470,6 +470,7 @@ static void check_failed_on(struct core *core, struct job *job, struct node *nod
                                   .code = "check",
                                   .actor = "keepstep",
                                   .text = text});
+    breaker_marked(core, "check");
     recovery_phase(core, job, PHASE_PLAN);
 }
 

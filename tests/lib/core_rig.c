@@ -202,6 +202,7 @@ void rig_hello(struct rig *rig, uint32_t index, uint64_t session, uint64_t incar
     text_copy(hello.address, ADDRESS_SIZE, "127.0.0.1");
     text_copy(hello.version, NAME_SIZE, "1.0");
     text_copy(hello.labels.rack, NAME_SIZE, node->rack);
+    text_copy(hello.labels.pool, NAME_SIZE, node->pool);
     hello.inventory.gpu_count = RIG_RANKS;
     fill_reports(node, hello.attempts, &hello.attempt_count);
     struct event event = {.kind = EVENT_HELLO, .session = session};

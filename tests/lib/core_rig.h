@@ -9,7 +9,7 @@
 #include "controller/core/state.h"
 
 enum { RIG_SAVES_MAX = 32 };
-enum { RIG_NODES_MAX = 64, RIG_RECORDS_MAX = 20000, RIG_RANKS = 2 };
+enum { RIG_NODES_MAX = 160, RIG_RECORDS_MAX = 20000, RIG_RANKS = 2 };
 
 /* What the site's fencing hook does; it is there only with config.fence_hook. */
 enum rig_fence { RIG_FENCE_WORKS, RIG_FENCE_FAILS, RIG_FENCE_HANGS };
@@ -28,6 +28,7 @@ struct rig_attempt {
 struct rig_node {
     char name[NAME_SIZE];
     char rack[NAME_SIZE];
+    char pool[NAME_SIZE]; /* "" */
     char boot_id[BOOT_ID_SIZE];
     char cluster_id[CLUSTER_ID_SIZE];
     uint64_t term_seen;

@@ -115,7 +115,7 @@ static void say_reply(struct play *play, int32_t result)
 
 static int run_nodes(struct play *play, const struct words *words, struct err *err)
 {
-    struct core_limits limits = {.agents = RIG_NODES_MAX,
+    struct core_limits limits = {.agents = 64,
                                  .jobs = 8,
                                  .slots = 256,
                                  .incidents = 64,
@@ -126,9 +126,10 @@ static int run_nodes(struct play *play, const struct words *words, struct err *e
                                  .pending_records = 100000};
     struct core_config config = {0};
     uint64_t count = 0;
-    uint64_t limit = RIG_NODES_MAX;
+    uint64_t limit = 0;
     uint64_t rack = 2;
     uint64_t grace = 0;
+    uint64_t others = 0; /* the last so many are of another pool than "train" */
     const char *text = option(words, "grace");
     static const char *const fences[] = {"works", "fails", "hangs"};
     const char *fence = option(words, "fence");
@@ -136,13 +137,14 @@ static int run_nodes(struct play *play, const struct words *words, struct err *e
     int code = text_to_u64(words->at[1], RIG_NODES_MAX, &count);
     code = code < 0 ? code : number_option(words, "limit", &limit, err);
     code = code < 0 ? code : number_option(words, "rack", &rack, err);
+    code = code < 0 ? code : number_option(words, "others", &others, err);
     code = code < 0 || text == NULL ? code : duration_parse(text, &grace, err);
     code =
         code < 0 || fence == NULL ? code : word_ref(fences, ARRAY_SIZE(fences), fence, &hook, err);
     if (code < 0 || play->rig != NULL || rack == 0) {
         return err_set(err, -EINVAL, "nodes: once, and at most %d", RIG_NODES_MAX);
     }
-    limits.agents = (uint32_t)limit;
+    limits.agents = limit != 0 ? (uint32_t)limit : count > 64 ? (uint32_t)count : 64;
     config.start_grace_ms = (uint32_t)grace;
     config.fence_hook = fence != NULL;
     play->rig = rig_create_with((uint32_t)count, 1, &limits, &config);
@@ -151,6 +153,7 @@ static int run_nodes(struct play *play, const struct words *words, struct err *e
     play->start_ms = play->rig->now_ms;
     for (uint32_t i = 0; i < count; i++) {
         text_format(play->rig->nodes[i].rack, NAME_SIZE, "r%02u", i / (uint32_t)rack + 1);
+        text_copy(play->rig->nodes[i].pool, NAME_SIZE, i + others < count ? "train" : "other");
     }
     play->rig->kill_at = play->kill_at;
     play->rig->kill_before = play->kill_before;
@@ -774,7 +777,9 @@ static int run_ask(struct play *play, const struct words *words, struct err *err
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static const struct verb verbs[] = {
-    {"nodes", run_nodes, 1, "nodes N [limit=N] [rack=N] [grace=1s] [fence=works|fails|hangs]"},
+    {"nodes", run_nodes, 1,
+     "nodes N [limit=N] [rack=N] [others=N] [grace=1s] "
+     "[fence=works|fails|hangs]"},
     {"connect", run_connect, 0, "connect [NODE...]"},
     {"run", run_run, 1, "run 500ms"},
     {"until", run_until, 3, "until JOB STATE|phase PHASE|step N LIMIT"},
