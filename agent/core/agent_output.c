@@ -2,7 +2,6 @@
  * agent_core_create() checks that the limits hold the worst step; only messages to the controller
  * look for room first and are sent by the next step when there is none. */
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "agent/core/agent_state.h"

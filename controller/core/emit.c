@@ -1,7 +1,6 @@
 /* emit.c: what one step puts out. A record is folded the moment it is emitted, so the rest of the
  * step already sees its effect, exactly as a later replay will. */
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "controller/core/impl.h"

@@ -201,6 +201,7 @@ bool node_fence_waits(const struct core *core, const struct node *node); /* for 
 void node_fenced(struct core *core, uint32_t node, bool ok);
 void node_fence_again(struct core *core); /* at a start: hooks that have not answered */
 bool node_said_goodbye(const struct core *core, const struct node *node); /* for reboot, for good */
+void node_accept_inventory(struct core *core, struct node *node);         /* as it is now */
 void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye *goodbye);
 void node_ack(struct core *core, struct node *node);
 
@@ -236,6 +237,8 @@ bool report_empty(const struct node *node);             /* nothing of any attemp
 bool report_misplaced(const struct node *node, const struct job *job);
 /* No rank of an attempt <= `attempt` of this job can run there: proven by the node's own report. */
 bool report_gone(const struct node *node, uint32_t job, uint32_t attempt);
+/* The node's report has one of these attempts and does not call it empty. */
+bool report_lives(const struct node *node, uint32_t job, uint32_t attempt);
 
 /* ---- detail.c ---- */
 void detail_message(struct core *core, const struct node *node,
@@ -351,6 +354,13 @@ void request_reply(struct core *core, const struct request *request, int32_t res
                    bool changed, const char *format, ...) __attribute__((format(printf, 6, 7)));
 void request_audit(struct core *core, const struct request *request, const char *verb,
                    const char *subject, const char *result);
+
+/* ---- request_nodes.c ---- */
+void request_drain(struct core *core, const struct request *request);
+void request_cordon(struct core *core, const struct request *request);
+/* only_cordon: takes that one mark away and no other. */
+void request_undrain(struct core *core, const struct request *request, bool only_cordon);
+void request_remove(struct core *core, const struct request *request);
 
 /* ---- adopt.c ---- */
 void adopt_request(struct core *core, const struct request *request);

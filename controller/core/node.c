@@ -194,18 +194,6 @@ void mark_clear(struct core *core, struct node *node, uint8_t owner, const char 
 
 /* ---- life follows facts --------------------------------------------------------------------- */
 
-/* Nothing of these attempts is reported any more, whether it was told to end or not. */
-static bool unheard_of(const struct node *node, uint32_t job, uint32_t attempt)
-{
-    for (uint32_t i = 0; i < node->report_count; i++) {
-        const struct attempt_report *report = &node->reports[i];
-        if (report->job == job && report->attempt <= attempt && !report->empty) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool proven_empty(struct core *core, struct node *node)
 {
     const struct mark *mark = mark_find(core, node->d.node, MARK_RECOVERY, "unproven");
@@ -220,7 +208,7 @@ static bool proven_empty(struct core *core, struct node *node)
     }
     /* After a waiver the agent may find nothing and forget the attempt between two beats. */
     return report_gone(node, mark->d.job, mark->d.attempt) ||
-           (mark->d.waived && unheard_of(node, mark->d.job, mark->d.attempt));
+           (mark->d.waived && !report_lives(node, mark->d.job, mark->d.attempt));
 }
 
 /* checking -> ready or probation; everything that a node must show before it may be used. */
@@ -418,17 +406,22 @@ static void record_session(struct core *core, struct node *node, const struct ms
     core_emit(core, record);
 }
 
+void node_accept_inventory(struct core *core, struct node *node)
+{
+    struct record *record = record_begin(core, RECORD_inventory_accepted_kind);
+    record->u.inventory_accepted.node = node->d.node;
+    record->u.inventory_accepted.gpu_count = node->d.gpu_count;
+    record->u.inventory_accepted.inventory_hash = node->d.inventory_hash;
+    record->node = node->d.node;
+    record_subject(record, "node/%s", node->d.name);
+    core_emit(core, record);
+}
+
 /* Fewer or other GPUs than were accepted: out, until repaired or accepted by an operator. */
 static void compare_inventory(struct core *core, struct node *node)
 {
     if (node->d.accepted_hash == 0) {
-        struct record *record = record_begin(core, RECORD_inventory_accepted_kind);
-        record->u.inventory_accepted.node = node->d.node;
-        record->u.inventory_accepted.gpu_count = node->d.gpu_count;
-        record->u.inventory_accepted.inventory_hash = node->d.inventory_hash;
-        record->node = node->d.node;
-        record_subject(record, "node/%s", node->d.name);
-        core_emit(core, record);
+        node_accept_inventory(core, node);
     } else if (node->d.accepted_hash != node->d.inventory_hash) {
         char text[TEXT_SIZE];
         text_format(text, sizeof text,

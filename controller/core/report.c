@@ -41,18 +41,26 @@ bool report_misplaced(const struct node *node, const struct job *job)
     return false;
 }
 
+bool report_lives(const struct node *node, uint32_t job, uint32_t attempt)
+{
+    for (uint32_t i = 0; i < node->report_count; i++) {
+        const struct attempt_report *report = &node->reports[i];
+        if (report->job == job && report->attempt <= attempt && !report->empty) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool report_gone(const struct node *node, uint32_t job, uint32_t attempt)
 {
     bool told = false;
     for (uint32_t i = 0; i < node->report_count; i++) {
         const struct attempt_report *report = &node->reports[i];
-        if (report->job != job) {
-            continue;
-        }
-        if (report->attempt <= attempt && !report->empty) {
-            return false;
-        }
-        told = told || (report->attempt >= attempt && report->stop_seen);
+        told = told || (report->job == job && report->attempt >= attempt && report->stop_seen);
+    }
+    if (report_lives(node, job, attempt)) {
+        return false;
     }
     /* Without the agent's word that a stop order for this very attempt or a later one has reached
      * it, an order to run may still be on its way; but for a session that has carried none. */
