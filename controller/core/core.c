@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "controller/core/hang.h"
 #include "controller/core/impl.h"
 #include "proto/base/mem.h"
 
@@ -80,6 +81,7 @@ int core_create(const struct core_limits *limits, const struct core_config *conf
     core->recoveries = mem_alloc(limits->recoveries, sizeof *core->recoveries);
     /* Touched only where ranks run whose programs tell anything. */
     core->details = mem_alloc((size_t)limits->agents * RANKS_PER_NODE_MAX, sizeof *core->details);
+    core->hang = hang_scratch_create(limits->slots * RANKS_PER_NODE_MAX);
     core->foreigns = mem_alloc(limits->foreign, sizeof *core->foreigns);
     core->records = mem_alloc(core->record_limit, sizeof *core->records);
     core->actions = mem_alloc(core->action_limit, sizeof *core->actions);
@@ -111,6 +113,7 @@ struct core *core_free(struct core *core)
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         mem_free(parts[i]);
     }
+    hang_scratch_free(core->hang);
     return mem_free(core);
 }
 

@@ -38,10 +38,21 @@ static void compare(struct core *core, const struct job *job, struct slot *slot,
     slot->misplaced = (uint16_t)(differs ? slot->misplaced | bit : slot->misplaced & ~bit);
 }
 
+/* How far its communicators have come is news: it moves, also where no step is complete. */
+static bool is_news(const struct rank_detail *known, const struct msg_rank_detail *message)
+{
+    const struct msg_rank_detail *d = &known->d;
+    bool same_rank = known->told_ms != 0 && d->job == message->job &&
+                     d->attempt == message->attempt && d->rank == message->rank;
+    return !same_rank || d->communicator_count != message->communicator_count ||
+           memcmp(d->communicators, message->communicators,
+                  d->communicator_count * sizeof d->communicators[0]) != 0;
+}
+
 void detail_message(struct core *core, const struct node *node,
                     const struct msg_rank_detail *message)
 {
-    const struct job *job = job_at(core, message->job);
+    struct job *job = job_at(core, message->job);
     if (job == NULL || core_job_over(job) || node->d.job != job->d.job || !job->d.launched ||
         message->attempt != job->d.attempt ||
         message->rank / job->d.ranks_per_node != node->d.slot) {
@@ -50,6 +61,10 @@ void detail_message(struct core *core, const struct node *node,
     const uint32_t local = message->rank % job->d.ranks_per_node;
     struct rank_detail *detail =
         &core->details[(size_t)(node->d.node - 1) * RANKS_PER_NODE_MAX + local];
+    if (is_news(detail, message)) {
+        detail->changed_ms = core->t;
+        job->told_ms = core->t;
+    }
     detail->told_ms = core->t;
     detail->d = *message;
     compare(core, job, slot_at(core, job, node->d.slot), message);

@@ -8,6 +8,7 @@
  *   link.c        the four clocks, second opinion, breaker for silence
  *   breaker.c     the breaker for the rate of evictions
  *   job.c         job life, pending jobs, ends
+ *   hang_look.c   whether a job hangs, the limits of its phases, what is said of whom
  *   report.c      what agents say runs there
  *   detail.c      what the ranks' programs say of themselves beside that
  *   recovery.c    the sequence of phases
@@ -21,7 +22,7 @@
  *   request.c     operators' requests
  *   adopt.c       … to take over what agents run and the store does not know
  *   account.c     every second has one kind
- *   layout.c, layout_fresh.c, judge.c   pure functions
+ *   layout.c, layout_fresh.c, judge.c, hang.c   pure functions
  *   view.c        state.h
  *
  * Time inside the core is `t`: the driver's monotonic time less the stalls of the controller
@@ -81,6 +82,7 @@ struct core {
     uint32_t blamed_count;
     struct recovery *recoveries;
     uint32_t recovery_count;
+    struct hang_scratch *hang;
     struct rank_detail *details; /* [(node id - 1) * RANKS_PER_NODE_MAX + local rank]; soft */
     struct foreign *foreigns;
     uint32_t foreign_count;
@@ -261,7 +263,18 @@ uint64_t job_steps_at_risk(const struct core *core,
 void job_ask_hold(struct core *core, struct job *job, bool on, const char *actor);
 bool job_runs(const struct job *job); /* ranks of the current attempt are wanted to run */
 void job_due(const struct core *core, const struct job *job, uint64_t *due_ms);
-uint64_t job_phase_limit_ms(const struct job *job, uint8_t rank_phase);
+bool job_ends_now(const struct core *core, const struct job *job); /* some ranks ended well */
+
+/* ---- hang_look.c ---- */
+/* Looks whether a running job hangs, and then opens its incident; true: it does. */
+bool hang_look(struct core *core, struct job *job);
+uint64_t hang_due_ms(const struct core *core, const struct job *job); /* of the next such look */
+/* Names who made the job stand still, each slot with a fact; false: nobody could be named. */
+bool hang_name(struct core *core, struct job *job, uint64_t since_service_ms);
+uint64_t hang_limit_ms(const struct job *job, uint8_t rank_phase);
+/* A slot has come through this phase in good health within `ms`. which: tells one time from the
+ * next over all slots, and only grows (the step; of the initialisation: the attempt). */
+void hang_phase_seen(struct job *job, uint8_t rank_phase, uint64_t ms, uint64_t which);
 
 /* ---- recovery.c ---- */
 void recovery_fact(struct core *core, struct job *job, const struct fact *fact,

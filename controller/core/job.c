@@ -16,11 +16,7 @@
 #include "proto/base/duration.h"
 
 enum {
-    STEP_FLOOR_MS = 30000,
-    STEP_FACTOR = 5,
     LEAVE_MS = 2000, /* a program that has saved as it was asked leaves by itself within this */
-    CHECKPOINT_LIMIT_MS = 30 * 60 * 1000,
-    EVAL_LIMIT_MS = 60 * 60 * 1000,
 };
 
 #define TO(state) (1u << (state))
@@ -259,105 +255,11 @@ static void look_pending(struct core *core, struct job *job)
 
 /* ---- while it runs -------------------------------------------------------------------------- */
 
-uint64_t job_phase_limit_ms(const struct job *job, uint8_t rank_phase)
-{
-    switch (rank_phase) {
-    case PHASE_INIT:
-        return job->d.init_timeout_ms;
-    case PHASE_RESTORE:
-        return job->d.first_step_ms;
-    case PHASE_CHECKPOINT:
-        return CHECKPOINT_LIMIT_MS;
-    case PHASE_EVAL:
-        return EVAL_LIMIT_MS;
-    case PHASE_IDLE:
-        return NEVER; /* the program says itself that it waits */
-    default:
-        if (job->d.step_timeout_ms != 0) {
-            return job->d.step_timeout_ms;
-        }
-        return (uint64_t)STEP_FACTOR * job->step_ms > STEP_FLOOR_MS
-                   ? (uint64_t)STEP_FACTOR * job->step_ms
-                   : STEP_FLOOR_MS;
-    }
-}
-
 /* Ranks have ended with 0, the others are about to: nothing is swapped any more, and who has
  * finished may go silent. */
-static bool ends_now(const struct core *core, const struct job *job)
+bool job_ends_now(const struct core *core, const struct job *job)
 {
     return job->slots_done > 0 && core->t < job->end_ms + core->config.end_grace_ms;
-}
-
-/* When the job counts as hung: the latest moment at which any rank is still inside its limit.
- * NEVER while nobody reports progress. */
-static uint64_t hang_ms(const struct core *core, const struct job *job)
-{
-    uint64_t latest = 0;
-    for (uint32_t i = 0; i < job->slot_count; i++) {
-        const struct slot *slot = core_slot(core, job, i);
-        const struct node *node = core_node(core, slot->d.node);
-        if (node == NULL || node->link != LINK_UP || slot->d.done) {
-            continue; /* says nothing now: the others tell whether the job moves */
-        }
-        if (!slot->mailbox || slot->progress_ms == 0) {
-            return NEVER;
-        }
-        uint64_t limit = job_phase_limit_ms(job, slot->phase);
-        uint64_t until = limit == NEVER ? NEVER : slot->progress_ms + limit;
-        latest = until > latest ? until : latest;
-    }
-    return latest == 0 ? NEVER : latest;
-}
-
-/* The slot at the least step. In a collective everybody soon waits for everybody: only one that
- * stands behind all the others says who it was. */
-static uint32_t slot_behind(const struct core *core, const struct job *job, bool *ret_alone)
-{
-    uint32_t last = 0;
-    *ret_alone = true;
-    for (uint32_t i = 1; i < job->slot_count; i++) {
-        const struct slot *a = core_slot(core, job, i);
-        const struct slot *b = core_slot(core, job, last);
-        if (a->step < b->step) {
-            last = i;
-            *ret_alone = true;
-        } else if (a->step == b->step) {
-            *ret_alone = false;
-        }
-    }
-    return last;
-}
-
-/* true: it hangs. */
-static bool look_for_hang(struct core *core, struct job *job)
-{
-    bool frozen = core->g.breaker_open || job->d.stop_request || ends_now(core, job);
-    if (frozen || !job->d.watch_progress || core->t < hang_ms(core, job)) {
-        return false;
-    }
-    if (core_held(core)) {
-        job_would(core, job, 0, "stop it: no rank moved within its limit");
-        return true;
-    }
-    bool alone;
-    uint32_t last = slot_behind(core, job, &alone);
-    const struct slot *slot = slot_at(core, job, last);
-    uint64_t quiet = slot->progress_ms != 0 ? core->t - slot->progress_ms : 0;
-    struct fact fact = {.source = FACT_NO_PROGRESS,
-                        .severity = 2,
-                        .node = alone ? slot->d.node : 0,
-                        .job = job->d.job,
-                        .attempt = job->d.attempt,
-                        .rank = alone ? (int32_t)(last * job->d.ranks_per_node) : -1,
-                        .gpu = -1,
-                        .port = -1,
-                        .receive_ms = core->wall_ms};
-    text_format(fact.text, TEXT_SIZE, "no rank moved within its limit; %s at step %llu for %llu ms",
-                alone ? "its slot alone is behind" : "no slot alone is behind, the last stand",
-                (unsigned long long)slot->step, (unsigned long long)quiet);
-    recovery_fact(core, job, &fact, service_now(core) - quiet);
-    return true;
 }
 
 static void ask_save(struct core *core, struct job *job, bool stop)
@@ -430,7 +332,7 @@ static bool wants_change(const struct core *core, const struct job *job, uint8_t
 {
     bool wanted = job->d.hold_asked;
     *ret_when = WHEN_CHECKPOINT;
-    if (ends_now(core, job)) {
+    if (job_ends_now(core, job)) {
         return false;
     }
     for (uint32_t i = 0; i < job->slot_count; i++) {
@@ -581,7 +483,7 @@ static void look(struct core *core, struct job *job)
         look_pending(core, job);
         break;
     case JOB_RUNNING:
-        if (!look_for_hang(core, job)) {
+        if (!hang_look(core, job)) {
             look_for_change(core, job);
         }
         break;
@@ -628,7 +530,7 @@ void job_due(const struct core *core, const struct job *job, uint64_t *due_ms)
     }
     if (job->d.state == JOB_RUNNING) {
         if (job->d.watch_progress) {
-            due_min(due_ms, hang_ms(core, job));
+            due_min(due_ms, hang_due_ms(core, job));
         }
         if (job->drain_ms != 0) {
             due_min(due_ms, job->drain_ms);

@@ -112,7 +112,7 @@ static bool is_launch(const struct evidence *evidence, const struct fact *fact)
 static bool is_stuck(const struct evidence *evidence, const struct fact *fact)
 {
     (void)evidence;
-    return fact->source == FACT_NO_PROGRESS;
+    return fact->source == FACT_NO_PROGRESS && fact->severity >= SEVERITY_ATTEMPT;
 }
 
 static bool is_operator(const struct evidence *evidence, const struct fact *fact)
@@ -268,41 +268,6 @@ static void find_common_code(struct evidence *evidence)
     }
 }
 
-/* The fact that stands for the incident: it gives the signature and the suspect. */
-static const struct fact *strongest(const struct evidence *evidence)
-{
-    const struct fact *candidates[] = {
-        evidence->first_fatal,         evidence->first_lost,
-        evidence->first_end,           evidence->first_stuck,
-        first_of(evidence, is_launch), first_of(evidence, is_attempt_signal)};
-    for (size_t index = 0; index < ARRAY_SIZE(candidates); index++) {
-        if (candidates[index] != NULL) {
-            return candidates[index];
-        }
-    }
-    return NULL;
-}
-
-static void read_evidence(const struct judge_input *in, struct evidence *ret_evidence)
-{
-    *ret_evidence = (struct evidence){.in = in};
-    ret_evidence->first_fatal = first_of(ret_evidence, is_fatal);
-    ret_evidence->first_lost = first_of(ret_evidence, is_lost);
-    ret_evidence->first_stuck = first_of(ret_evidence, is_stuck);
-    ret_evidence->ends = count_of(ret_evidence, is_end);
-    find_common_code(ret_evidence);
-    ret_evidence->first_end = first_end(ret_evidence);
-    const struct fact *fact = strongest(ret_evidence);
-    uint64_t signature = hash_text(HASH_INIT, "incident");
-    if (fact != NULL) {
-        bool lost = is_lost(ret_evidence, fact);
-        signature = hash_u64(signature, lost ? FACT_CONNECTION : fact->source);
-        signature = hash_u64(signature, lost ? 0 : (uint64_t)(int64_t)fact->code);
-        ret_evidence->suspect = fact->node;
-    }
-    ret_evidence->signature = signature;
-}
-
 /* ---- blame ------------------------------------------------------------------------------- */
 
 static void blame_node(struct judge_verdict *verdict, uint32_t node)
@@ -376,6 +341,46 @@ static bool shares_label(const struct judge_verdict *verdict, const struct judge
         }
     }
     return label != 0;
+}
+
+/* ---- the evidence ------------------------------------------------------------------------ */
+
+/* The fact that stands for the incident: it gives the signature and the suspect. */
+static const struct fact *strongest(const struct evidence *evidence)
+{
+    const struct fact *candidates[] = {
+        evidence->first_fatal,         evidence->first_lost,
+        evidence->first_end,           evidence->first_stuck,
+        first_of(evidence, is_launch), first_of(evidence, is_attempt_signal)};
+    for (size_t index = 0; index < ARRAY_SIZE(candidates); index++) {
+        if (candidates[index] != NULL) {
+            return candidates[index];
+        }
+    }
+    return NULL;
+}
+
+static void read_evidence(const struct judge_input *in, struct evidence *ret_evidence)
+{
+    *ret_evidence = (struct evidence){.in = in};
+    ret_evidence->first_fatal = first_of(ret_evidence, is_fatal);
+    ret_evidence->first_lost = first_of(ret_evidence, is_lost);
+    ret_evidence->first_stuck = first_of(ret_evidence, is_stuck);
+    ret_evidence->ends = count_of(ret_evidence, is_end);
+    find_common_code(ret_evidence);
+    ret_evidence->first_end = first_end(ret_evidence);
+    const struct fact *fact = strongest(ret_evidence);
+    uint64_t signature = hash_text(HASH_INIT, "incident");
+    if (fact != NULL) {
+        bool lost = is_lost(ret_evidence, fact);
+        signature = hash_u64(signature, lost ? FACT_CONNECTION : fact->source);
+        /* The code of a hang says how sure its analysis is: no part of what happened. */
+        bool coded = !lost && fact->source != FACT_NO_PROGRESS;
+        signature = hash_u64(signature, coded ? (uint64_t)(int64_t)fact->code : 0);
+        bool several = is_stuck(ret_evidence, fact) && nodes_of(ret_evidence, is_stuck) > 1;
+        ret_evidence->suspect = several ? 0 : fact->node;
+    }
+    ret_evidence->signature = signature;
 }
 
 /* ---- the repeat test --------------------------------------------------------------------- */
@@ -722,19 +727,26 @@ static bool rule_attempt_signal(const struct evidence *evidence, struct judge_ve
     return true;
 }
 
-/* One node alone stands still: it is the suspect. Several: nobody is. */
+/* The roots are on one node: it is the suspect. On several: nobody is. The facts say how sure the
+ * analysis was (hang.h). */
 static bool rule_hang(const struct evidence *evidence, struct judge_verdict *verdict)
 {
-    if (evidence->first_stuck == NULL) {
+    const struct fact *fact = evidence->first_stuck;
+    if (fact == NULL) {
         return false;
     }
-    decide(verdict, OWNER_UNKNOWN, DO_RESTART, LANE_NONE, CONFIDENCE_LOW);
+    bool known = fact->code >= CONFIDENCE_LOW && fact->code <= CONFIDENCE_HIGH;
+    decide(verdict, OWNER_UNKNOWN, DO_RESTART, LANE_NONE,
+           known ? (uint8_t)fact->code : CONFIDENCE_LOW);
+    const char *text = "";
     if (nodes_of(evidence, is_stuck) == 1) {
-        blame_node(verdict, evidence->first_stuck->node);
+        blame_node(verdict, fact->node);
+        text = fact->text;
     }
     verdict->facts_used = count_of(evidence, is_stuck);
-    (void)text_format(verdict->why, sizeof(verdict->why), "no rank moved past step %llu in time",
-                      (unsigned long long)evidence->in->step);
+    (void)text_format(verdict->why, sizeof(verdict->why),
+                      "no rank moved past step %llu in time%s%.130s",
+                      (unsigned long long)evidence->in->step, text[0] != '\0' ? ": " : "", text);
     return true;
 }
 
@@ -821,7 +833,7 @@ static const struct rule rules[] = {
       "restart in place; owner unknown; its node is the suspect"},
      rule_attempt_signal},
     {{"hang", "no rank made progress within the limit of its phase",
-      "restart in place; owner unknown; the node that stands still alone is the suspect"},
+      "restart in place; owner unknown; the node is the suspect where the roots are on one"},
      rule_hang},
     {{"operator", "an operator asked for it", "evict the nodes named; owner planned"},
      rule_operator},

@@ -191,6 +191,38 @@ static void look_at_ends(struct core *core, struct job *job, struct slot *slot,
 
 /* ---- progress ------------------------------------------------------------------------------- */
 
+/* Steps and phases of the ranks that run, and which phases they are in. */
+static void look_at_ranks(const struct attempt_report *report, uint64_t *ret_progress,
+                          uint8_t *ret_phases)
+{
+    *ret_progress = HASH_INIT;
+    *ret_phases = 0;
+    for (uint32_t i = 0; i < report->rank_count; i++) {
+        const struct rank_report *rank = &report->ranks[i];
+        *ret_progress = hash_u64(hash_u64(*ret_progress, rank->step), rank->phase);
+        if (rank->has_mailbox && rank->state == RANK_RUNNING) {
+            *ret_phases = (uint8_t)(*ret_phases | 1u << rank->phase);
+        }
+    }
+}
+
+/* A phase that all running ranks of the slot have left is learned from. */
+static void learn_phases(const struct core *core, struct job *job, struct slot *slot,
+                         uint8_t phases, uint64_t step)
+{
+    for (uint8_t phase = 0; phase < RANK_PHASES; phase++) {
+        const bool was = (slot->phases >> phase & 1) != 0;
+        const bool is = (phases >> phase & 1) != 0;
+        if (was && !is && phases != 0) {
+            hang_phase_seen(job, phase, core->t - slot->phase_ms[phase],
+                            phase == PHASE_INIT ? job->d.attempt + 1ull : step);
+        } else if (is && !was) {
+            slot->phase_ms[phase] = core->t;
+        }
+    }
+    slot->phases = phases;
+}
+
 static void slot_progress(struct core *core, struct job *job, struct slot *slot,
                           const struct attempt_report *report)
 {
@@ -207,11 +239,15 @@ static void slot_progress(struct core *core, struct job *job, struct slot *slot,
         step_max = rank->step > step_max ? rank->step : step_max;
         phase = rank->phase < phase ? rank->phase : phase;
     }
-    bool moved = step != slot->step || phase != slot->phase || started != slot->started;
-    if (moved) {
+    uint64_t progress;
+    uint8_t phases;
+    look_at_ranks(report, &progress, &phases);
+    if (progress != slot->progress || started != slot->started) {
         slot->progress_ms = core->t;
         core->look = core->look || slot->phase != phase || started != slot->started;
     }
+    slot->progress = progress;
+    learn_phases(core, job, slot, phases, step);
     bool up = started && report->rank_count > 0;
     slot->started_ms = up && !slot->started ? core->t : slot->started_ms;
     slot->started = up;

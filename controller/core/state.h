@@ -12,6 +12,7 @@
 enum {
     PROBERS_MAX = 2,
     MARKS_PER_NODE = 16, /* and of these so many for others than the recovery, whose own few must */
+    RANK_PHASES = PHASE_IDLE + 1,
     MARKS_OF_OTHERS = 12 /* always find room: they keep a node out of use */
 };
 
@@ -88,8 +89,11 @@ struct slot {
     bool mute;            /* they do not, as far as anybody can tell: nothing more will be shown */
     uint64_t started_ms;  /* monotonic: since when all of them run */
     bool checked;         /* incoming node's quick check passed for this attempt */
-    uint64_t progress_ms; /* monotonic time of the last step or phase change */
-    uint16_t misplaced;   /* bits of local ranks whose program computed other coordinates */
+    uint64_t progress_ms; /* monotonic time of the last step or phase change of any of its ranks */
+    uint64_t progress;    /* hash of the steps and phases that they report */
+    uint8_t phases;       /* bits of enum rank_phase: those that its running ranks are in … */
+    uint64_t phase_ms[RANK_PHASES]; /* … and since when one of them is */
+    uint16_t misplaced; /* bits of local ranks whose program computed other coordinates */
 };
 
 /* Something that an agent is doing in the job's checkpoint folder. */
@@ -117,16 +121,25 @@ struct job_saves {
     char text[TEXT_SIZE];    /* why the last listing failed; "" = it did not */
 };
 
+/* How long a phase of the ranks took where it ended well: what its limit is learned from. */
+struct phase_history {
+    uint32_t count; /* times, each counted once for all slots */
+    uint64_t longest_ms;
+    uint64_t which; /* the last time counted */
+};
+
 struct job {
     struct record_image_job d;
     uint32_t slot_base; /* its slots are slots[slot_base .. slot_base + slot_count) */
     uint32_t slot_count;
     uint32_t slots_done;
     /* soft */
-    uint64_t step;        /* least completed step over all slots, 0 = none yet */
-    uint64_t step_top;    /* furthest step that any rank completed: what a rollback takes away */
-    uint64_t step_at_ms;  /* when step_top last moved: whether any rank still makes steps */
-    uint32_t step_ms;     /* median step time as the ranks report it */
+    uint64_t step;       /* least completed step over all slots, 0 = none yet */
+    uint64_t step_top;   /* furthest step that any rank completed: what a rollback takes away */
+    uint64_t step_at_ms; /* when step_top last moved: whether any rank still makes steps */
+    uint32_t step_ms;    /* median step time as the ranks report it */
+    uint64_t told_ms;    /* when a rank last told something new of its communicators; 0 = never */
+    struct phase_history history[RANK_PHASES]; /* over all attempts, of this process's lifetime */
     uint64_t saved_ms;    /* service time that the newest complete checkpoint covers */
     uint64_t stop_ms;     /* monotonic: when the stop order of the running phase was given */
     uint64_t evidence_ms; /* last new fact of the open incident */
@@ -148,7 +161,8 @@ struct job {
 
 /* What a rank's program says beside its progress: soft, whole, as last told. */
 struct rank_detail {
-    uint64_t told_ms; /* monotonic, in the core's time; 0 = nothing was told */
+    uint64_t told_ms;    /* monotonic, in the core's time; 0 = nothing was told */
+    uint64_t changed_ms; /* … since when its communicators stand as they do */
     struct msg_rank_detail d;
 };
 

@@ -233,7 +233,8 @@ struct fact {
     int32_t rank; /* -1: not about a rank */
     int32_t gpu;  /* -1: not about a GPU */
     int32_t port;
-    int32_t code;        /* exit code, signal (negative), Xid … as the source defines */
+    int32_t code;        /* exit code, signal (negative), Xid; of no progress: how sure it is
+                          * who is guilty, 0 low, 1 medium, 2 high */
     uint64_t sequence;   /* of the sender; re-sent until acked, seen twice = dropped */
     uint64_t receive_ms; /* the controller's wall time of receipt minus the node's offset */
     char text[TEXT_SIZE];

@@ -359,6 +359,36 @@ static void hangs(void **state)
     expect(&f, "hang: unknown, restart-in-place, none,");
 }
 
+/* The facts of a hang carry how sure its analysis was, which is no part of what happened. */
+static void hangs_as_sure_as_found(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    struct fact *fact = add(&f, FACT_NO_PROGRESS, 4, CONFIDENCE_HIGH);
+    text_copy(fact->text, TEXT_SIZE, "rank 6 on n-4 stopped before all-reduce 9 of dp");
+    expect(&f, "hang: unknown, restart-in-place, none, 4");
+    assert_int_equal(f.verdict.confidence, CONFIDENCE_HIGH);
+    assert_string_equal(f.verdict.why, "no rank moved past step 100 in time: rank 6 on n-4 stopped "
+                                       "before all-reduce 9 of dp");
+    const uint64_t signature = f.verdict.signature;
+    fact->code = CONFIDENCE_LOW;
+    expect(&f, "hang: unknown, restart-in-place, none, 4");
+    assert_int_equal(f.verdict.confidence, CONFIDENCE_LOW);
+    assert_true(f.verdict.signature == signature);
+    fact->code = -7; /* of no analysis of ours */
+    expect(&f, "hang: unknown, restart-in-place, none, 4");
+    assert_int_equal(f.verdict.confidence, CONFIDENCE_LOW);
+    /* Silent ranks are listed beside the root: that is no second root. */
+    fact->code = CONFIDENCE_HIGH;
+    add(&f, FACT_NO_PROGRESS, 6, CONFIDENCE_HIGH)->severity = 1;
+    expect(&f, "hang: unknown, restart-in-place, none, 4");
+    /* Roots on two nodes: nobody is the suspect, also where one of them was it before. */
+    remember(&f, 4, HOUR_MS, 50);
+    add(&f, FACT_NO_PROGRESS, 7, CONFIDENCE_MEDIUM);
+    expect(&f, "hang: unknown, restart-in-place, none,");
+}
+
 static void operators(void **state)
 {
     (void)state;
@@ -580,6 +610,7 @@ int main(void)
         cmocka_unit_test(fatal_signals),
         cmocka_unit_test(never_roots),
         cmocka_unit_test(hangs),
+        cmocka_unit_test(hangs_as_sure_as_found),
         cmocka_unit_test(operators),
         cmocka_unit_test(repeats),
         cmocka_unit_test(poison),
