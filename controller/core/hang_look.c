@@ -209,57 +209,69 @@ static void say_operation(const struct hang_root *root, char *text, size_t size)
                       root->name);
 }
 
-static void say_root(const struct core *core, const struct job *job, const struct hang_found *found,
-                     const struct hang_root *root, char text[TEXT_SIZE])
+/* "rank 5 on gpu-0003", "rank 40 and 7 more on gpu-0006" */
+static void say_who(const struct core *core, const struct job *job, const struct hang_root *root,
+                    char *text, size_t size)
+{
+    const struct node *node = core_node(core, core_slot(core, job, root->slot)->d.node);
+    char more[32] = "";
+    if (root->count > 1 && root->kind != HANG_PAIR) {
+        (void)text_format(more, sizeof more, " and %u more", root->count - 1);
+    }
+    (void)text_format(text, size, "rank %u%s on %.40s", root->rank, more,
+                      node != NULL ? node->d.name : "no node");
+}
+
+/* "after step 41", "after step 41, in checkpoint" */
+static void say_when(const struct hang_root *root, char *text, size_t size)
 {
     static const char *const phases[RANK_PHASES] = {"init",       "restore", "step",
                                                     "checkpoint", "eval",    "idle"};
-    const struct node *node = core_node(core, core_slot(core, job, root->slot)->d.node);
-    char who[NAME_SIZE + 64];
+    bool elsewhere = root->phase != PHASE_STEP;
+    (void)text_format(text, size, "after step %llu%s%s", (unsigned long long)root->step,
+                      elsewhere ? ", in " : "", elsewhere ? phases[root->phase] : "");
+}
+
+static void say_root(const struct core *core, const struct job *job, const struct hang_found *found,
+                     const struct hang_root *root, char text[TEXT_SIZE])
+{
+    char who[NAME_SIZE + 32];
     char what[64];
-    char others[64];
+    char when[48];
+    char others[48];
+    const bool one = root->count == 1;
+    say_who(core, job, root, who, sizeof who);
     say_operation(root, what, sizeof what);
-    (void)text_format(who, sizeof who, "rank %u", root->rank);
-    if (root->count > 1 && root->kind != HANG_PAIR) {
-        (void)text_format(who, sizeof who, "rank %u and %u more", root->rank, root->count - 1);
-    }
-    const size_t used = strlen(who);
-    (void)text_format(who + used, sizeof who - used, " on %.40s",
-                      node != NULL ? node->d.name : "nobody");
+    say_when(root, when, sizeof when);
     (void)text_format(others, sizeof others, "%u %s for %s", found->waiting,
                       text_plural(found->waiting, "rank waits", "ranks wait"),
                       found->root_count > 1 ? "them" : "it");
-    const unsigned long long step = root->step;
-    const char *phase = phases[root->phase];
     switch ((enum hang_kind)root->kind) {
     case HANG_SILENT:
-        (void)text_format(text, TEXT_SIZE, "%s tells nothing; %s, at %s", who, others, what);
+        (void)text_format(text, TEXT_SIZE, "%s %s nothing; %s, at %s", who, one ? "tells" : "tell",
+                          others, what);
         break;
     case HANG_BEFORE:
-        (void)text_format(text, TEXT_SIZE, "%s stopped before %s; %s (after step %llu, in %s)", who,
-                          what, others, step, phase);
+        (void)text_format(text, TEXT_SIZE, "%s stopped before %s; %s (%s)", who, what, others,
+                          when);
         break;
     case HANG_INSIDE:
-        (void)text_format(text, TEXT_SIZE,
-                          "%s is left in %s, which all others completed; %s (after step %llu, in "
-                          "%s)",
-                          who, what, others, step, phase);
+        (void)text_format(text, TEXT_SIZE, "%s %s left in %s, which all others completed; %s (%s)",
+                          who, one ? "is" : "are", what, others, when);
         break;
     case HANG_PAIR:
-        (void)text_format(text, TEXT_SIZE,
-                          "%s and rank %u: %s between them does not complete (after step %llu, in "
-                          "%s)",
-                          who, root->peer, what, step, phase);
+        (void)text_format(text, TEXT_SIZE, "%s and rank %u: %s between them does not complete (%s)",
+                          who, root->peer, what, when);
         break;
     case HANG_GROUP:
         (void)text_format(text, TEXT_SIZE,
-                          "%s: all %u of its group reached %s and none completes it (after step "
-                          "%llu, in %s)",
-                          who, root->members, what, step, phase);
+                          "%s: all %u of the group reached %s, none completes it "
+                          "(%s)",
+                          who, root->members, what, when);
         break;
     case HANG_BEHIND:
-        (void)text_format(text, TEXT_SIZE, "%s is behind all others, after step %llu, in %s", who,
-                          step, phase);
+        (void)text_format(text, TEXT_SIZE, "%s %s behind all others, %s", who, one ? "is" : "are",
+                          when);
         break;
     }
 }

@@ -267,6 +267,9 @@ static void tick(struct rig *rig)
         if (node->agent_up && node->session != 0 && (changed || rig->now_ms >= node->beat_at_ms)) {
             rig_beat(rig, i);
         }
+        if (node->agent_up && node->session != 0) {
+            rig_repeat(rig, i);
+        }
     }
     if (!rig->dead && rig->now_ms >= core_deadline_ms(rig->core)) {
         rig_event(rig, EVENT_TICK, 0);

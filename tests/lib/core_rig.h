@@ -9,7 +9,7 @@
 #include "controller/core/state.h"
 
 enum { RIG_SAVES_MAX = 32 };
-enum { RIG_NODES_MAX = 160, RIG_RECORDS_MAX = 20000, RIG_RANKS = 2 };
+enum { RIG_NODES_MAX = 160, RIG_RECORDS_MAX = 20000, RIG_RANKS = 2, RIG_REPEAT_MS = 10000 };
 
 /* What the site's fencing hook does; it is there only with config.fence_hook. */
 enum rig_fence { RIG_FENCE_WORKS, RIG_FENCE_FAILS, RIG_FENCE_HANGS };
@@ -23,6 +23,12 @@ struct rig_attempt {
     uint64_t base_step;
     uint32_t world;
     uint64_t trained_ms; /* synchronous: how long it ran together with all its peers */
+};
+
+/* What a rank's program tells beside its progress, again and again while its attempt runs. */
+struct rig_told {
+    uint64_t next_ms; /* 0: nothing */
+    struct msg_rank_detail detail;
 };
 
 struct rig_node {
@@ -43,6 +49,8 @@ struct rig_node {
     uint8_t peer;            /* what a prober sees when the agent is not up: enum rig_peer */
     bool ignore_stop;        /* its ranks never end */
     bool hang;               /* its ranks live and do nothing; synchronous only */
+    uint8_t stuck;           /* … those of these bits in this phase, when there are any */
+    uint8_t stuck_phase;     /* enum rank_phase */
     bool check_fails;
     bool ignore_check;
     bool ignore_run; /* an order to run finds nobody */
@@ -53,6 +61,7 @@ struct rig_node {
     uint64_t fact_sequence;
     struct msg_peers peers; /* as told last */
     uint32_t peers_heard;   /* times */
+    struct rig_told told[RIG_RANKS];
     uint32_t attempt_count;
     struct rig_attempt attempts[ATTEMPTS_PER_NODE_MAX];
 };
@@ -142,6 +151,9 @@ void rig_boot(struct rig *rig, uint32_t node, bool clean); /* another boot, noth
 void rig_kill_agent(struct rig *rig, uint32_t node, uint8_t peer); /* its ranks live on */
 void rig_end_rank(struct rig *rig, uint32_t node, uint32_t index, uint8_t state, int32_t code);
 void rig_end_all(struct rig *rig, uint32_t job, uint8_t state, int32_t code);
+/* From now on this rank tells these communicators, until its attempt is over. */
+void rig_tell(struct rig *rig, uint32_t job, uint32_t rank,
+              const struct communicator_report *communicators, uint32_t count);
 void rig_save(struct rig *rig, uint32_t job, uint64_t step); /* begin, shards, commit */
 /* One more in the folder; its hash follows from step, attempt and text. */
 struct rig_save *rig_lay(struct rig *rig, uint64_t step, uint32_t attempt);

@@ -1,5 +1,7 @@
 /* core_rig_acts.c: what happens to a rig: requests of operators, failures of nodes and agents,
  * ends of ranks, saves. */
+#include <string.h>
+
 #include "proto/base/check.h"
 #include "proto/base/text.h"
 #include "tests/lib/core_rig_parts.h"
@@ -140,6 +142,7 @@ void rig_boot(struct rig *rig, uint32_t index, bool clean)
     node->host_up = true;
     node->clean = clean;
     node->hang = false;
+    node->stuck = 0;
     node->ignore_stop = false;
     node->attempt_count = 0;
     node->boot_id[0] = node->boot_id[0] == '9' ? '0' : (char)(node->boot_id[0] + 1);
@@ -174,6 +177,20 @@ void rig_end_all(struct rig *rig, uint32_t job, uint8_t state, int32_t code)
             rig_end_rank(rig, nodes[i], k, state, code);
         }
     }
+}
+
+void rig_tell(struct rig *rig, uint32_t job, uint32_t rank,
+              const struct communicator_report *communicators, uint32_t count)
+{
+    const uint32_t index = rig_node_of(rig, job, rank / RIG_RANKS);
+    struct rig_told *told = &rig->nodes[index].told[rank % RIG_RANKS];
+    memset(told, 0, sizeof *told);
+    told->next_ms = rig->now_ms;
+    told->detail.job = job;
+    told->detail.attempt = core_job(rig->core, job)->d.attempt;
+    told->detail.rank = rank;
+    told->detail.communicator_count = count;
+    memcpy(told->detail.communicators, communicators, count * sizeof communicators[0]);
 }
 
 void rig_save(struct rig *rig, uint32_t job, uint64_t step)

@@ -222,6 +222,10 @@ bool rig_live(struct rig *rig, struct rig_node *node)
         }
         uint8_t before = a->report.ranks[0].phase;
         (rig->synchronous ? train_together : train)(rig, a);
+        for (uint32_t k = 0; node->hang && a->stop_at_ms == 0 && k < a->report.rank_count; k++) {
+            struct rank_report *rank = &a->report.ranks[k];
+            rank->phase = (node->stuck >> k & 1) != 0 ? node->stuck_phase : rank->phase;
+        }
         changed = changed || before != a->report.ranks[0].phase;
         if (a->stop_at_ms != 0 && rig->now_ms >= a->stop_at_ms && !a->report.empty &&
             !node->ignore_stop) {
@@ -238,4 +242,24 @@ bool rig_live(struct rig *rig, struct rig_node *node)
         }
     }
     return changed;
+}
+
+void rig_repeat(struct rig *rig, uint32_t index)
+{
+    struct rig_node *node = &rig->nodes[index];
+    for (uint32_t i = 0; i < RIG_RANKS; i++) {
+        struct rig_told *told = &node->told[i];
+        if (told->next_ms == 0 || rig->now_ms < told->next_ms) {
+            continue;
+        }
+        const struct rig_attempt *a = find_attempt(node, told->detail.job, told->detail.attempt);
+        struct message m = {.kind = MSG_RANK_DETAIL};
+        m.u.rank_detail = told->detail;
+        told->next_ms = rig->now_ms + RIG_REPEAT_MS;
+        if (a == NULL || a->stop_at_ms != 0) {
+            told->next_ms = 0;
+        } else {
+            rig_send(rig, index, &m);
+        }
+    }
 }

@@ -13,6 +13,8 @@ void rig_beat(struct rig *rig, uint32_t node); /* at once */
 void rig_deliver(struct rig *rig, struct rig_node *node, const struct message *message);
 /* One tick of the node's ranks; true when something changed that an agent would report at once. */
 bool rig_live(struct rig *rig, struct rig_node *node);
+/* What the node's ranks tell, where it is due again. */
+void rig_repeat(struct rig *rig, uint32_t node);
 
 /* ---- core_rig_saves.c ---- */
 void rig_obey_save(struct rig *rig, struct rig_node *node, const struct msg_save_ask *ask);

@@ -251,6 +251,19 @@ static int run_set(struct play *play, const struct words *words, struct err *err
     return 0;
 }
 
+/* node NODE in PHASE: its ranks stay in this phase; in step: they go on */
+static int run_node_in(struct rig_node *node, const struct words *words, struct err *err)
+{
+    static const char *const phases[] = {"init", "restore", "step", "checkpoint", "eval", "idle"};
+    if (words->count < 4) {
+        return err_set(err, -EINVAL, "node NODE in PHASE");
+    }
+    int code = word_ref(phases, ARRAY_SIZE(phases), words->at[3], &node->stuck_phase, err);
+    node->hang = code == 0 && node->stuck_phase != PHASE_STEP;
+    node->stuck = node->hang ? UINT8_MAX : 0;
+    return code;
+}
+
 /* node NODE WHAT [off] */
 static int run_node(struct play *play, const struct words *words, struct err *err)
 {
@@ -260,6 +273,9 @@ static int run_node(struct play *play, const struct words *words, struct err *er
         return code;
     }
     struct rig_node *node = &play->rig->nodes[index];
+    if (text_equal(words->at[2], "in")) {
+        return run_node_in(node, words, err);
+    }
     const struct {
         const char *name;
         bool *flag;
@@ -382,6 +398,85 @@ static int run_save(struct play *play, const struct words *words, struct err *er
         rig_save(play->rig, job, step);
     }
     return code;
+}
+
+/* "data:data:all-reduce:41:40" or "pp:pipeline:receive:9:8:1": name, axis, operation, how many are
+ * enqueued and completed, peer */
+static int communicator_ref(const char *word, struct communicator_report *ret, struct err *err)
+{
+    char fields[6][COMMUNICATOR_NAME_SIZE];
+    uint64_t numbers[3] = {0, 0, 0};
+    uint32_t count = 0;
+    for (const char *at = word; count < ARRAY_SIZE(fields); count++) {
+        const size_t size = strcspn(at, ":");
+        text_format(fields[count], sizeof fields[0], "%.*s", (int)size, at);
+        at += size;
+        if (*at++ == '\0') {
+            count++;
+            break;
+        }
+    }
+    for (uint32_t i = 3; i < count; i++) {
+        if (text_to_u64(fields[i], UINT32_MAX, &numbers[i - 3]) < 0) {
+            return err_set(err, -EINVAL, "%s: %s is no number", word, fields[i]);
+        }
+    }
+    *ret = (struct communicator_report){.enqueued = numbers[0],
+                                        .completed = numbers[1],
+                                        .peer = count > 5 ? (int32_t)numbers[2] : -1};
+    text_copy(ret->name, sizeof ret->name, fields[0]);
+    while (ret->axis < AXIS_DATA && !text_equal(communicator_axis_word(ret->axis), fields[1])) {
+        ret->axis++;
+    }
+    while (ret->operation < OPERATION_BARRIER &&
+           !text_equal(collective_operation_word(ret->operation), fields[2])) {
+        ret->operation++;
+    }
+    bool known = count >= 5 && text_equal(communicator_axis_word(ret->axis), fields[1]) &&
+                 text_equal(collective_operation_word(ret->operation), fields[2]);
+    return known ? 0 : err_set(err, -EINVAL, "%s is no communicator", word);
+}
+
+/* "0,2-4" at *at: the next range; false: there is none */
+static bool take_ranks(const char **at, uint64_t *ret_first, uint64_t *ret_last)
+{
+    char word[32];
+    const size_t size = strcspn(*at, ",");
+    text_format(word, sizeof word, "%.*s", (int)size, *at);
+    char *dash = strchr(word, '-');
+    if (dash != NULL) {
+        *dash = '\0';
+    }
+    *at += size + ((*at)[size] == ',' ? 1 : 0);
+    return text_to_u64(word, UINT32_MAX, ret_first) == 0 &&
+           text_to_u64(dash == NULL ? word : dash + 1, UINT32_MAX, ret_last) == 0;
+}
+
+/* tell JOB RANKS COMMUNICATOR...: from now on these ranks tell these communicators */
+static int run_tell(struct play *play, const struct words *words, struct err *err)
+{
+    struct communicator_report communicators[SCRIPT_WORDS_MAX];
+    uint32_t job;
+    uint64_t first;
+    uint64_t last;
+    int code = job_ref(play, words->at[1], &job, err);
+    for (uint32_t i = 3; i < words->count && code == 0; i++) {
+        code = communicator_ref(words->at[i], &communicators[i - 3], err);
+    }
+    if (code < 0 || words->count - 3 > COMMUNICATORS_MAX) {
+        return code < 0 ? code : err_set(err, -EINVAL, "tell: too many communicators");
+    }
+    for (const char *at = words->at[2]; *at != '\0';) {
+        const struct job *j = core_job(play->rig->core, job);
+        if (!take_ranks(&at, &first, &last) || last >= (uint64_t)j->slot_count * RIG_RANKS) {
+            return err_set(err, -EINVAL, "tell: the ranks are not %s's", words->at[1]);
+        }
+        for (uint64_t rank = first; rank <= last; rank++) {
+            rig_run(play->rig, 0); /* a controller that died is back first */
+            rig_tell(play->rig, job, (uint32_t)rank, communicators, words->count - 3);
+        }
+    }
+    return 0;
 }
 
 /* begin-save JOB: rank 0 begins a save of the present step and never commits it. */
@@ -784,7 +879,8 @@ static const struct verb verbs[] = {
     {"run", run_run, 1, "run 500ms"},
     {"until", run_until, 3, "until JOB STATE|phase PHASE|step N LIMIT"},
     {"set", run_set, 2, "set step|init|restore 200ms"},
-    {"node", run_node, 2, "node NODE hangs|ignores-stop|fails-check|cannot-launch|… [off]"},
+    {"node", run_node, 2,
+     "node NODE hangs|ignores-stop|fails-check|cannot-launch|… [off] | in PHASE"},
     {"kill-node", run_strike, 1, "kill-node NODE [refused|silent|nothing]"},
     {"kill-agent", run_strike, 1, "kill-agent NODE [refused|silent|nothing]"},
     {"silent", run_strike, 1, "silent NODE"},
@@ -798,6 +894,7 @@ static const struct verb verbs[] = {
     {"end-all", run_end_all, 2, "end-all JOB exit=0|signal=9"},
     {"save", run_save, 1, "save JOB [step=N]"},
     {"begin-save", run_begin_save, 1, "begin-save JOB"},
+    {"tell", run_tell, 3, "tell JOB RANKS NAME:AXIS:OPERATION:ENQUEUED:COMPLETED[:PEER]..."},
     {"late-report", run_late_report, 4, "late-report NODE JOB ATTEMPT exit=1"},
     {"old-beat", run_old_beat, 1, "old-beat NODE"},
     {"late-commit", run_late_commit, 4, "late-commit NODE JOB ATTEMPT STEP"},
