@@ -24,6 +24,7 @@ static const struct word words[] = {
     {"hang", INJECT_HANG, false, true, true},
     {"exit", INJECT_EXIT, true, true, true},
     {"slow", INJECT_SLOW, true, true, false},
+    {"stall", INJECT_STALL, true, true, true},
     {"ignore-term", INJECT_IGNORE_TERM, false, false, false},
     {"fork-child", INJECT_FORK_CHILD, false, true, false},
     {"hold-port", INJECT_HOLD_PORT, false, false, false},
@@ -130,10 +131,11 @@ int inject_parse(const char *text, struct fail *fail, struct inject *ret_inject)
     const char *at = text;
     const struct word *word = take_word(&at);
     if (word == NULL) {
-        return fail_set(fail, EXIT_BAD_CONFIG, -EINVAL,
-                        "--inject %s: not one of crash@K hang@K exit=C@K slow=X ignore-term "
-                        "fork-child hold-port cut=tp|pp|dp",
-                        text);
+        return fail_set(
+            fail, EXIT_BAD_CONFIG, -EINVAL,
+            "--inject %s: not one of crash@K hang@K exit=C@K slow=X stall=S@K ignore-term "
+            "fork-child hold-port cut=tp|pp|dp",
+            text);
     }
     inject.kind = word->kind;
     bool good = take_value(&at, word, &inject);
@@ -249,6 +251,7 @@ void inject_step(const struct inject *list, size_t count, uint32_t rank, uint32_
             leave_child(-1);
             break;
         case INJECT_SLOW:
+        case INJECT_STALL:
         case INJECT_IGNORE_TERM:
         case INJECT_HOLD_PORT:
         case INJECT_CUT:
@@ -268,6 +271,19 @@ double inject_slowness(const struct inject *list, size_t count, uint32_t rank, u
         }
     }
     return slowness;
+}
+
+uint32_t inject_stall_ms(const struct inject *list, size_t count, uint32_t rank, uint32_t attempt,
+                         uint64_t step)
+{
+    uint32_t ms = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].kind == INJECT_STALL && list[i].step == step &&
+            inject_is_for(&list[i], rank, attempt)) {
+            ms += (uint32_t)(list[i].value * 1000.0);
+        }
+    }
+    return ms;
 }
 
 bool inject_cuts(const struct inject *list, size_t count, uint32_t rank, uint32_t attempt,

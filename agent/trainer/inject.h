@@ -8,6 +8,7 @@
  *     hang@K        stops for ever there, with all signals blocked (only SIGKILL ends it)
  *     exit=C@K      ends there with code C
  *     slow=X[@K]    takes X times as long for each step (from step K on)
+ *     stall=S@K     stays S seconds in the save after step K before it writes
  *     ignore-term   ignores SIGTERM from the start
  *     fork-child[@K] leaves a child in a session of its own (at the start, or in step K)
  *     hold-port     rank 0 leaves a child that goes on listening on MASTER_PORT
@@ -33,6 +34,7 @@ enum inject_kind {
     INJECT_HANG,
     INJECT_EXIT,
     INJECT_SLOW,
+    INJECT_STALL,
     INJECT_IGNORE_TERM,
     INJECT_FORK_CHILD,
     INJECT_HOLD_PORT,
@@ -42,7 +44,7 @@ enum inject_kind {
 struct inject {
     enum inject_kind kind;
     uint64_t step;       /* 0: at the start, or always */
-    double value;        /* exit code, or factor */
+    double value;        /* exit code, factor, or seconds */
     enum comm_axis axis; /* of a cut */
     int64_t rank;        /* -1: every one */
     int64_t attempt;     /* -1: every one */
@@ -64,6 +66,9 @@ void inject_step(const struct inject *list, size_t count, uint32_t rank, uint32_
 /* How many times as long a step must take: 1 when nothing was ordered. */
 double inject_slowness(const struct inject *list, size_t count, uint32_t rank, uint32_t attempt,
                        uint64_t step);
+/* How long the save after this step must take before it writes: 0 when nothing was ordered. */
+uint32_t inject_stall_ms(const struct inject *list, size_t count, uint32_t rank, uint32_t attempt,
+                         uint64_t step);
 /* Is this axis cut in this step? */
 bool inject_cuts(const struct inject *list, size_t count, uint32_t rank, uint32_t attempt,
                  uint64_t step, enum comm_axis axis);

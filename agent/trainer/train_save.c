@@ -90,6 +90,14 @@ void train_look_at_commit(const struct trainer *trainer, uint32_t wait_ms)
     }
 }
 
+static int stall_as_ordered(struct trainer *trainer)
+{
+    const struct options *options = trainer->options;
+    const uint32_t ms = inject_stall_ms(options->inject, options->inject_count, options->rank,
+                                        options->attempt, trainer->step);
+    return ms > 0 ? pace_stretch(&trainer->comm, pace_now_us(), ms, 1.0) : 0;
+}
+
 int train_save(struct trainer *trainer, bool *ret_saved)
 {
     const uint64_t begun_us = pace_now_us();
@@ -101,6 +109,10 @@ int train_save(struct trainer *trainer, bool *ret_saved)
         return train_fail(trainer, code);
     }
     telemetry_phase(&trainer->telemetry, KEEPSTEP_CHECKPOINT);
+    code = stall_as_ordered(trainer);
+    if (code < 0) {
+        return train_fail(trainer, code);
+    }
     code =
         checkpoint_save(&trainer->comm, &head, trainer->directory, &trainer->state, trainer->fail);
     if (code < 0 && trainer->fail->exit_code == EXIT_PEER) {

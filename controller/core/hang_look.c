@@ -67,7 +67,7 @@ static uint64_t step_limit_ms(const struct job *job)
     return learned_ms > STEP_FLOOR_MS ? learned_ms : STEP_FLOOR_MS;
 }
 
-uint64_t hang_limit_ms(const struct job *job, uint8_t rank_phase)
+uint64_t core_job_limit_ms(const struct job *job, uint8_t rank_phase)
 {
     CHECK(rank_phase < RANK_PHASES);
     const struct phase_history *history = &job->history[rank_phase];
@@ -87,10 +87,10 @@ static uint64_t slot_limit_ms(const struct job *job, const struct slot *slot)
     uint64_t limit_ms = 0;
     for (uint8_t phase = 0; phase < RANK_PHASES; phase++) {
         bool in = (slot->phases >> phase & 1) != 0;
-        uint64_t own_ms = in ? hang_limit_ms(job, phase) : 0;
+        uint64_t own_ms = in ? core_job_limit_ms(job, phase) : 0;
         limit_ms = own_ms > limit_ms ? own_ms : limit_ms;
     }
-    return limit_ms != 0 ? limit_ms : hang_limit_ms(job, slot->phase);
+    return limit_ms != 0 ? limit_ms : core_job_limit_ms(job, slot->phase);
 }
 
 /* When the job is past its limits: the latest moment at which any rank is still inside its own.

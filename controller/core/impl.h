@@ -271,7 +271,6 @@ bool hang_look(struct core *core, struct job *job);
 uint64_t hang_due_ms(const struct core *core, const struct job *job); /* of the next such look */
 /* Names who made the job stand still, each slot with a fact; false: nobody could be named. */
 bool hang_name(struct core *core, struct job *job, uint64_t since_service_ms);
-uint64_t hang_limit_ms(const struct job *job, uint8_t rank_phase);
 /* A slot has come through this phase in good health within `ms`. which: tells one time from the
  * next over all slots, and only grows (the step; of the initialisation: the attempt). */
 void hang_phase_seen(struct job *job, uint8_t rank_phase, uint64_t ms, uint64_t which);

@@ -40,6 +40,7 @@ struct evidence {
     const struct fact *first_fatal; /* earliest probe or log line that is a root */
     const struct fact *first_lost;
     const struct fact *first_stuck; /* no progress */
+    bool hung_first;                /* … before any rank had ended: what ended then gave up */
     uint32_t ends;
     int32_t common_code; /* the code of most ends, when there is a majority */
     uint32_t common_ends;
@@ -348,10 +349,13 @@ static bool shares_label(const struct judge_verdict *verdict, const struct judge
 /* The fact that stands for the incident: it gives the signature and the suspect. */
 static const struct fact *strongest(const struct evidence *evidence)
 {
-    const struct fact *candidates[] = {
-        evidence->first_fatal,         evidence->first_lost,
-        evidence->first_end,           evidence->first_stuck,
-        first_of(evidence, is_launch), first_of(evidence, is_attempt_signal)};
+    const struct fact *candidates[] = {evidence->first_fatal,
+                                       evidence->first_lost,
+                                       evidence->hung_first ? evidence->first_stuck : NULL,
+                                       evidence->first_end,
+                                       evidence->first_stuck,
+                                       first_of(evidence, is_launch),
+                                       first_of(evidence, is_attempt_signal)};
     for (size_t index = 0; index < ARRAY_SIZE(candidates); index++) {
         if (candidates[index] != NULL) {
             return candidates[index];
@@ -369,6 +373,10 @@ static void read_evidence(const struct judge_input *in, struct evidence *ret_evi
     ret_evidence->ends = count_of(ret_evidence, is_end);
     find_common_code(ret_evidence);
     ret_evidence->first_end = first_end(ret_evidence);
+    const struct fact *stuck = ret_evidence->first_stuck;
+    const struct fact *end = ret_evidence->first_end;
+    ret_evidence->hung_first =
+        stuck != NULL && (end == NULL || stuck->receive_ms <= end->receive_ms);
     const struct fact *fact = strongest(ret_evidence);
     uint64_t signature = hash_text(HASH_INIT, "incident");
     if (fact != NULL) {
@@ -672,8 +680,8 @@ static bool rule_many_nodes(const struct evidence *evidence, struct judge_verdic
 static bool rule_same_error(const struct evidence *evidence, struct judge_verdict *verdict)
 {
     const struct fact *first = evidence->first_end;
-    if (first == NULL || evidence->common_ends < 2 || first->code != evidence->common_code ||
-        first->code < 0 || nodes_of(evidence, is_end) < 2) {
+    if (first == NULL || evidence->hung_first || evidence->common_ends < 2 ||
+        first->code != evidence->common_code || first->code < 0 || nodes_of(evidence, is_end) < 2) {
         return false;
     }
     decide(verdict, OWNER_USER, DO_RESTART, LANE_NONE, CONFIDENCE_MEDIUM);
@@ -700,7 +708,7 @@ static bool rule_same_node(const struct evidence *evidence, struct judge_verdict
 static bool rule_first_exit(const struct evidence *evidence, struct judge_verdict *verdict)
 {
     const struct fact *first = evidence->first_end;
-    if (first == NULL) {
+    if (first == NULL || evidence->hung_first) {
         return false;
     }
     decide(verdict, OWNER_UNKNOWN, DO_RESTART, LANE_NONE, CONFIDENCE_LOW);
@@ -820,13 +828,15 @@ static const struct rule rules[] = {
     {{"many-nodes", "the same failure on three different nodes within a day",
       "restart in place; owner user; no node is blamed"},
      rule_many_nodes},
-    {{"same-error", "most ended ranks, the first too, ended with one exit code on several nodes",
+    {{"same-error",
+      "most ended ranks, the first too, ended with one exit code on several nodes; no hang before",
       "restart in place; owner user; no node is blamed"},
      rule_same_error},
     {{"same-node", "the second failure that begins on one node within a day",
       "evict it; owner hardware; lane diag"},
      rule_same_node},
-    {{"first-exit", "a rank ended by a signal or with a code that says nothing",
+    {{"first-exit",
+      "a rank ended by a signal or with a code that says nothing, and it did not hang before",
       "restart in place; owner unknown; the node of the first end is the suspect"},
      rule_first_exit},
     {{"attempt-signal", "a probe or log line that is fatal for the attempt",

@@ -219,6 +219,9 @@ const struct rank_detail *core_rank_detail(const struct core *core, const struct
 uint32_t core_job_misplaced(const struct core *core, const struct job *job, uint32_t *ret_rank);
 /* As the layout has them. rank < world of the job. */
 struct rank_coordinates core_rank_coordinates(const struct job *job, uint32_t rank);
+/* How long its ranks may stay in this phase (of a step: without completing one) before they hang,
+ * as of now; UINT64_MAX: for ever. rank_phase: enum rank_phase. */
+uint64_t core_job_limit_ms(const struct job *job, uint8_t rank_phase);
 uint8_t core_job_time_kind(const struct core *core, const struct job *job); /* now running kind */
 uint64_t core_service_ms(const struct core *core); /* now, as of the last event */
 

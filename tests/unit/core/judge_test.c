@@ -379,6 +379,17 @@ static void hangs_as_sure_as_found(void **state)
     fact->code = -7; /* of no analysis of ours */
     expect(&f, "hang: unknown, restart-in-place, none, 4");
     assert_int_equal(f.verdict.confidence, CONFIDENCE_LOW);
+    /* Ranks that give up over it, or over its end, come after it and are none that began it. */
+    fact->code = CONFIDENCE_HIGH;
+    add_end(&f, 5, 1);
+    add_end(&f, 6, 1);
+    f.facts[1].receive_ms = fact->receive_ms + 40;
+    f.facts[2].receive_ms = fact->receive_ms + 41;
+    expect(&f, "hang: unknown, restart-in-place, none, 4");
+    assert_true(f.verdict.signature == signature);
+    fact->receive_ms += 9000; /* they had ended before, and it was told late */
+    expect(&f, "same-error: user, restart-in-place, none,");
+    f.in.fact_count = 1;
     /* Silent ranks are listed beside the root: that is no second root. */
     fact->code = CONFIDENCE_HIGH;
     add(&f, FACT_NO_PROGRESS, 6, CONFIDENCE_HIGH)->severity = 1;

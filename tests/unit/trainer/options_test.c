@@ -279,6 +279,10 @@ static void injections_are_read(void **state)
     assert_true(inject_slowness(&inject, 1, 1, 0, 9) == 1.0);
     assert_true(inject_slowness(&inject, 1, 1, 0, 10) == 2.0);
     assert_true(inject_slowness(&inject, 1, 0, 0, 10) == 1.0);
+    assert_int_equal(inject_parse("stall=2.5@10:rank=1", &fail, &inject), 0);
+    assert_int_equal(inject_stall_ms(&inject, 1, 1, 0, 10), 2500);
+    assert_int_equal(inject_stall_ms(&inject, 1, 1, 0, 11), 0);
+    assert_int_equal(inject_stall_ms(&inject, 1, 0, 0, 10), 0);
     assert_int_equal(inject_parse("hold-port:attempt=0", &fail, &inject), 0);
     assert_true(inject_wants_port(&inject, 1, 0, 0));
     assert_false(inject_wants_port(&inject, 1, 0, 1));
@@ -287,11 +291,33 @@ static void injections_are_read(void **state)
     assert_true(inject_cuts(&inject, 1, 0, 0, 4, COMM_PIPELINE));
     assert_false(inject_cuts(&inject, 1, 0, 0, 4, COMM_TENSOR));
     static const char *const bad[] = {
-        "cut",       "cut=",           "cut=cp",   "cut=tp=2",       "cut=tpp",
-        "",          "crash",          "crash@",   "crash@0",        "crash@x",
-        "crash=1@2", "hang",           "exit@3",   "exit=256@3",     "exit=1.5@3",
-        "slow",      "slow=0.5",       "slow=nan", "ignore-term@3",  "crash@1:rank",
-        "crash@1:",  "crash@1:rank=x", "crash@1 ", "crash@1:node=2", "crash@99999999999999999999",
+        "stall=2",
+        "stall@3",
+        "cut",
+        "cut=",
+        "cut=cp",
+        "cut=tp=2",
+        "cut=tpp",
+        "",
+        "crash",
+        "crash@",
+        "crash@0",
+        "crash@x",
+        "crash=1@2",
+        "hang",
+        "exit@3",
+        "exit=256@3",
+        "exit=1.5@3",
+        "slow",
+        "slow=0.5",
+        "slow=nan",
+        "ignore-term@3",
+        "crash@1:rank",
+        "crash@1:",
+        "crash@1:rank=x",
+        "crash@1 ",
+        "crash@1:node=2",
+        "crash@99999999999999999999",
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_true(inject_parse(bad[i], &fail, &inject) < 0);
