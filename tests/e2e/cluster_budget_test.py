@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Budgets are durable, and hangs are found by the controller and not by the hung."""
+"""Budgets are durable: one counter, whoever is killed in between."""
 
 import os
 import sys
@@ -42,19 +42,7 @@ def one_counter(cluster):
     cluster.until_state(name, "cancelled", 15)
 
 
-def deaf_hang(cluster):
-    """B20: a rank hangs with all signals blocked: found after hang.step_timeout, recovered"""
-    name = "hang"
-    cluster.submit(tiny(cluster, name, data=4, steps=20, every=4, more="hang: {step_timeout: 2s}",
-                        extra=["--inject", "hang@14:rank=1:attempt=0"]))
-    job = wait_over(cluster, name)
-    same((job["state"], job["attempt"]), ("succeeded", 1), f"the job: {job['reason']}")
-    recovery = cluster.recoveries(name)[0]
-    same((recovery["cause"], recovery["outcome"]), ("hang", "recovered"), "the recovery")
-    same(starts(cluster, name), once_each((0, 1), 4), "processes started")
-
-
 if __name__ == "__main__":
     with Cluster(4, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([one_counter, deaf_hang], the_cluster))
+        sys.exit(run_in_cluster([one_counter], the_cluster))

@@ -6,7 +6,7 @@ import re
 import sys
 
 from cluster_lib import (QUICK, SMALL_MODEL, Cluster, check, journal, once_each, recorded,
-                         run_in_cluster, same, starts, trainer_spec, wait_closed, wait_over)
+                         run_in_cluster, same, starts, tiny, trainer_spec, wait_closed, wait_over)
 
 LIMIT_S = 2  # hang.step_timeout
 
@@ -60,7 +60,21 @@ def long_save(cluster):
     same(starts(cluster, name), once_each((0,), 8), "processes started")
 
 
+def deaf_hang(cluster):
+    """B20: a rank hangs with all signals blocked: found after hang.step_timeout, recovered"""
+    name = "hang"
+    cluster.submit(tiny(cluster, name, data=4, steps=20, every=4, more="hang: {step_timeout: 2s}",
+                        extra=["--inject", "hang@14:rank=1:attempt=0"]))
+    job = wait_over(cluster, name)
+    same((job["state"], job["attempt"]), ("succeeded", 1), f"the job: {job['reason']}")
+    recovery = cluster.recoveries(name)[0]
+    same((recovery["cause"], recovery["outcome"], recovery["rule"]), ("hang", "recovered", "hang"),
+         "the recovery")
+    check("rank 1 on " in recovery["why"], recovery["why"])
+    same(starts(cluster, name), once_each((0, 1), 4), "processes started")
+
+
 if __name__ == "__main__":
     with Cluster(5, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([hang_is_named, long_save], the_cluster))
+        sys.exit(run_in_cluster([hang_is_named, deaf_hang, long_save], the_cluster))
