@@ -9,7 +9,12 @@
 #include "controller/core/state.h"
 
 enum { RIG_SAVES_MAX = 32 };
-enum { RIG_NODES_MAX = 160, RIG_RECORDS_MAX = 20000, RIG_RANKS = 2, RIG_REPEAT_MS = 10000 };
+enum {
+    RIG_NODES_MAX = 160, /* of rig_create and of scenarios; rig_create_with takes any number */
+    RIG_RECORDS_MAX = 40000,
+    RIG_RANKS = 2,
+    RIG_REPEAT_MS = 10000
+};
 
 /* What the site's fencing hook does; it is there only with config.fence_hook. */
 enum rig_fence { RIG_FENCE_WORKS, RIG_FENCE_FAILS, RIG_FENCE_HANGS };
@@ -19,7 +24,8 @@ struct rig_attempt {
     struct attempt_report report;
     uint64_t started_ms;
     bool forget;
-    uint64_t stop_at_ms; /* it will be empty then; 0 = not told to stop */
+    uint64_t stop_seen_ms; /* when its first stop order came; 0 = none has */
+    uint64_t stop_at_ms;   /* it will be empty then; 0 = not told to stop */
     uint64_t base_step;
     uint32_t world;
     uint64_t trained_ms; /* synchronous: how long it ran together with all its peers */
@@ -91,15 +97,15 @@ struct rig {
     bool steps_stopped;
     bool synchronous; /* ranks move only while every rank of their attempt does */
     uint32_t node_count;
-    struct rig_node nodes[RIG_NODES_MAX];
+    struct rig_node *nodes;
     struct record *records; /* all committed ones */
     uint32_t record_count;
     uint32_t record_room;
     uint32_t commit_ends[RIG_RECORDS_MAX]; /* record_count after each commit that held any */
     uint32_t commit_count;
-    uint64_t starts[RIG_NODES_MAX]; /* processes started on each node in all */
-    uint8_t fence;                  /* enum rig_fence */
-    uint32_t fences[RIG_NODES_MAX]; /* how often the hook was started for each node */
+    uint64_t *starts; /* processes started on each node in all */
+    uint8_t fence;    /* enum rig_fence */
+    uint32_t *fences; /* how often the hook was started for each node */
     int32_t reply_result;
     uint32_t reply_job;
     char reply_text[TEXT_SIZE];
@@ -115,6 +121,7 @@ struct rig {
     char trace[1 << 20];
     uint32_t trace_size;
     bool verbose;
+    bool unchecked; /* core_check is left out: it looks at every node in every step */
     /* The controller dies at the commit that holds record number kill_at (from 1; 0 = never):
      * before it, so that the whole commit is lost, or after it and before its actions. It is back
      * after kill_away_ms, by itself, as soon as time passes or somebody asks something. */

@@ -169,6 +169,7 @@ void rig_end_all(struct rig *rig, uint32_t job, uint8_t state, int32_t code)
     const struct job *j = core_job(rig->core, job);
     uint32_t count = j->slot_count;
     uint32_t nodes[RIG_NODES_MAX];
+    CHECK(count <= RIG_NODES_MAX);
     for (uint32_t i = 0; i < count; i++) {
         nodes[i] = rig_node_of(rig, job, i);
     }

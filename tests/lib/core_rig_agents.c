@@ -73,6 +73,7 @@ static void obey_stop(struct rig *rig, struct rig_node *node, const struct msg_d
         if (a->report.job == d->job && a->report.attempt <= d->attempt) {
             known = known || a->report.attempt == d->attempt;
             node->beat_at_ms = a->report.stop_seen ? node->beat_at_ms : rig->now_ms;
+            a->stop_seen_ms = a->stop_seen_ms == 0 ? rig->now_ms : a->stop_seen_ms;
             a->report.stop_seen = true;
             a->stop_at_ms = a->stop_at_ms == 0 ? rig->now_ms + 50 : a->stop_at_ms;
             a->forget = d->forget;
