@@ -4,12 +4,14 @@
 direction of the way to the controller."""
 
 import sys
+import time
 
-from cluster_lib import (QUICK, check, is_alive, journal, once_each, run_in_cluster, same, starts,
-                         tiny, wait_closed, wait_step)
+from cluster_lib import (QUICK, check, is_alive, journal, once_each, run_in_cluster, same, send,
+                         signal, starts, tiny, wait_closed, wait_step)
 from tests.lib import network
 
 NAME = "j"
+STOPPED_S = 15 # case A8 asks for no more
 
 
 def filter_one_way(cluster, node, chain):
@@ -92,6 +94,50 @@ def healed(cluster):
     cluster.until_state(NAME, "cancelled", 15)
 
 
+def waits(rank):
+    """It is in an operation of its communicators, and for a second nothing was heard of a step."""
+    inside = any(one["enqueued"] > one["completed"] for one in rank["communicators"])
+    return inside and rank["phase_age_seconds"] > 1
+
+
+def blocked_in_receive(cluster):
+    """A8: a host dies and nothing says so: ranks that wait in a receive are all stopped in time"""
+    name = "receive"
+    cluster.submit(tiny(cluster, name, data=6, steps=9000, every=25, step_min_ms=50,
+                        extra=["--batch", 12]))
+    wait_step(cluster, name, 30)
+    nodes = cluster.slot_nodes(name)
+    victim = nodes[1]
+    mates = [pid for node in nodes if node != victim
+             for pid in cluster.rank_pids(node).values()]
+    same(len(mates), 4, "survivors")
+    cluster.silence(victim) # first, so that no end of a connection is heard
+    lost = time.monotonic()
+    send(cluster.rank_pids(victim).values(), signal.SIGKILL)
+    cluster.until(lambda: sum(waits(rank) for rank in cluster.get(f"/v1/jobs/{name}/ranks")["items"]
+                              if rank["node"] != victim) == 4, 4, "survivors wait for their mate",
+                  every=0.2)
+    waiting_s = time.monotonic() - lost
+    check(all(is_alive(pid) for pid in mates), "they wait, and give up by themselves never")
+    cluster.until(lambda: not any(is_alive(pid) for pid in mates), 60, "all survivors are stopped")
+    stopped_s = time.monotonic() - lost
+    recovery = wait_closed(cluster, name)
+    same((recovery["cause"], recovery["blamed"], recovery["moved_nodes"]), ("node", [victim], 1),
+         "the recovery")
+    kinds = [kind for kind, _, body in journal(cluster, "node_lost", "attempt_ended",
+                                               "launch_ordered")
+             if kind == "node_lost" or body["job"] == cluster.job(name)["id"]]
+    same(kinds[-3:], ["node_lost", "attempt_ended", "launch_ordered"], "what followed on what")
+    wait_step(cluster, name, cluster.job(name)["step"] + 5)
+    same(starts(cluster, name), once_each((0, 1), 6), "processes started")
+    print(f"         4 survivors waited {waiting_s:.1f} s after the loss, and were stopped after "
+          f"{stopped_s:.1f} s, all of them")
+    check(stopped_s < STOPPED_S, f"stopped within {STOPPED_S} s")
+    cluster.heal(victim)
+    cluster.cli("cancel", name, "-y")
+    cluster.until_state(name, "cancelled", 15)
+
+
 def main():
     why = network.missing()
     if why is not None:
@@ -99,7 +145,8 @@ def main():
         return 77
     with network.NetworkCluster(4, start_grace="300ms", beside=QUICK) as cluster:
         cluster.start()
-        return run_in_cluster([deaf_controller, mute_controller, silent_host, healed], cluster)
+        return run_in_cluster([deaf_controller, mute_controller, silent_host, healed,
+                               blocked_in_receive], cluster)
 
 
 if __name__ == "__main__":
