@@ -14,7 +14,7 @@
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
-enum { NONE = UINT32_MAX };
+#define NONE UINT32_MAX
 
 struct hang_group {
     const struct communicator_report *first; /* NULL: this place is free */

@@ -35,12 +35,14 @@
 #include "proto/base/message.h"
 
 enum {
-    HANG_ROOTS_MAX = 8,       /* slots that are named */
-    HANG_SILENT_MAX = 8,      /* silent ranks that are named beside them */
-    HANG_SILENT_PERCENT = 2,  /* more silence than this, not all of one slot, is the network's */
-    HANG_GROUPS_LEAST = 64,   /* … and one for each rank: communicators of a job, each counted */
-    HANG_NO_RANK = UINT32_MAX /* once for all its members; what is over it is left out */
+    HANG_ROOTS_MAX = 8,      /* slots that are named */
+    HANG_SILENT_MAX = 8,     /* silent ranks that are named beside them */
+    HANG_SILENT_PERCENT = 2, /* more silence than this, not all of one slot, is the network's */
+    /* Communicators of a job, each counted once for all its members: this many, or one for each
+     * rank, whichever is more. What is over that is left out, and said. */
+    HANG_GROUPS_LEAST = 64,
 };
+#define HANG_NO_RANK UINT32_MAX
 
 enum hang_kind {
     HANG_SILENT,

@@ -22,9 +22,9 @@ enum {
     STEPS = 3,
     OPERATIONS_MAX = 8 * MICROS + 8,
     ROUNDS_BIG = 3,
-    ROUNDS_SMALL = 60,
-    NOBODY = UINT32_MAX
+    ROUNDS_SMALL = 60
 };
+#define NOBODY UINT32_MAX
 
 enum comm { TP, PP, DP, WORLD, COMMS };
 static const uint16_t axes[COMMS] = {AXIS_TENSOR, AXIS_PIPELINE, AXIS_DATA, AXIS_WORLD};
