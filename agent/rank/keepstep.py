@@ -133,7 +133,8 @@ _SIGNATURES = {
     "restore_info": (ctypes.POINTER(_Restore),),
     "next_attempt": (_u32, ctypes.POINTER(_Restore)),
     "exchange_put": (_text, ctypes.c_char_p, ctypes.c_size_t),
-    "exchange_get": (_text, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), _u32),
+    "exchange_get": (_text, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t),
+                     _u32),
 }
 
 
@@ -341,7 +342,8 @@ def collective(number, enqueued, completed, operation="other", peer=-1):
     it. Only the newest call counts. When a job stands still, this names the rank that the others
     wait for. ValueError."""
     _call("collective", number, _unsigned(enqueued, 62, "collective"),
-          _unsigned(completed, 62, "collective"), _number(OPERATIONS, operation, "collective"), peer)
+          _unsigned(completed, 62, "collective"), _number(OPERATIONS, operation, "collective"),
+          peer)
 
 
 # ---- ending what hangs -------------------------------------------------------------------------

@@ -180,7 +180,8 @@ def plain_run(folder, name, seed, steps=STEPS, step_ms=0):
     with Cluster(4, folder=folder / name) as cluster:
         cluster.start()
         text = spec(cluster, folder / f"{name}.weights", folder / f"{name}.initial", seed, steps)
-        cluster.submit(text.replace(f'"--step-min-ms", "{STEP_MS}"', f'"--step-min-ms", "{step_ms}"'))
+        cluster.submit(text.replace(f'"--step-min-ms", "{STEP_MS}"',
+                                    f'"--step-min-ms", "{step_ms}"'))
         cluster.until_state(JOB, "succeeded", 120)
         if cluster.recoveries(JOB):
             raise Timeout("the unbroken run was broken")

@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 
-from cluster_lib import (QUICK, Cluster, check, contextlib, run_in_cluster, same, tiny, wait_over, wait_step)
+from cluster_lib import (QUICK, Cluster, check, contextlib, run_in_cluster, same, tiny, wait_over,
+                         wait_step)
 
 NAME = "words"
 
@@ -71,10 +72,12 @@ def tables(cluster):
     check(re.search(rf"^Job: +{NAME}, slot 3$", text, re.M), text)
     check("SlotTaken" in text, text)
     spare = (set(cluster.names) - set(cluster.slot_nodes(NAME))).pop()
-    check(re.search(r"^Job: +none$", cluster.cli("describe", "node", spare), re.M), "a spare has no job")
+    check(re.search(r"^Job: +none$", cluster.cli("describe", "node", spare), re.M),
+          "a spare has no job")
     rows = cluster.cli("get", "checkpoints", NAME)
     check(re.search(r"^ *\d+ +complete +0 +\d+s .*newest usable", rows, re.M), rows)
-    check(re.search(r"rank 5 = .*on gpu-\d+ GPU 1 \(slot 2\)", cluster.cli("where", NAME, "5")), "where")
+    check(re.search(r"rank 5 = .*on gpu-\d+ GPU 1 \(slot 2\)", cluster.cli("where", NAME, "5")),
+          "where")
 
 
 def names(cluster):
@@ -112,20 +115,23 @@ def machines(cluster):
     same(cluster.cli("get", "nodes", "-o", "name").split(), cluster.names, "name")
     program = str(cluster.build / "keepstep")
     env = {"KEEPSTEP_SERVER": f"unix:{cluster.socket}"}
-    done = subprocess.run([program, "get", "jobs", "-o", "name"], env=env, capture_output=True, text=True)
+    done = subprocess.run([program, "get", "jobs", "-o", "name"], env=env, capture_output=True,
+                          text=True)
     same((done.returncode, done.stdout), (0, f"{NAME}\n"), "KEEPSTEP_SERVER")
     env = {"KEEPSTEP_SERVER": "unix:/nowhere/api.sock"}
     done = subprocess.run([program, "get", "jobs"], env=env, capture_output=True, text=True)
     same(done.returncode, 6, done.stderr)
     check("is keepstep-controller running?" in done.stderr, done.stderr)
-    verbs = re.findall(r"^  (\w+) +\S", run(cluster, "help").stdout.split("Verbs")[1].split("Global")[0], re.M)
+    verbs = re.findall(r"^  (\w+) +\S",
+                       run(cluster, "help").stdout.split("Verbs")[1].split("Global")[0], re.M)
     check(len(verbs) > 20, verbs)
     for verb in verbs:
         done = run(cluster, verb, "--help")
         same(done.returncode, 0, verb)
         check(f"  keepstep {verb}" in done.stdout, f"an example of {verb}")
     with open("/dev/full", "w") as full:
-        done = subprocess.run([program, "-s", f"unix:{cluster.socket}", "get", "nodes"], stdout=full,
+        done = subprocess.run([program, "-s", f"unix:{cluster.socket}", "get", "nodes"],
+                              stdout=full,
                               stderr=subprocess.PIPE, text=True)
     check(done.returncode == 1 and "could not be written" in done.stderr, done.stderr)
 
@@ -136,7 +142,8 @@ class Pages(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         at = int((re.findall(r"cursor=(\d+)", self.path) or [0])[0])
         names = [f"gpu-{i:04d}" for i in range(at + 1, min(at + 2, 5) + 1)]
-        items = [{"name": n, "state": "healthy", "role": "spare", "connected": True, "marks": []} for n in names]
+        items = [{"name": n, "state": "healthy", "role": "spare", "connected": True, "marks": []}
+                 for n in names]
         body = {"revision": 7, "items": items, "next": str(at + 2) if at + 2 < 5 else None}
         nodes = self.path.startswith("/v1/nodes")
         text = json.dumps(body).encode() if nodes else b"<html>bad gateway</html>"
@@ -153,16 +160,20 @@ def pages(cluster):
     """a table has all pages of a list, -o json is one of them as it came; a proxy's error is told"""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        program = [str(cluster.build / "keepstep"), "-s", f"http://127.0.0.1:{server.server_port}", "get"]
+        program = [str(cluster.build / "keepstep"), "-s", f"http://127.0.0.1:{server.server_port}",
+                   "get"]
 
         def out(*words):
             return subprocess.run([*program, *words], capture_output=True, text=True, timeout=20)
 
-        same(out("nodes", "-o", "name").stdout.split(), [f"gpu-{i:04d}" for i in range(1, 6)], "names")
-        check(re.search(r"healthy +spare +5 +gpu-\[0001-0005\]", out("nodes").stdout), out("nodes").stdout)
+        same(out("nodes", "-o", "name").stdout.split(), [f"gpu-{i:04d}" for i in range(1, 6)],
+             "names")
+        check(re.search(r"healthy +spare +5 +gpu-\[0001-0005\]", out("nodes").stdout),
+              out("nodes").stdout)
         same(len(out("nodes", "-o", "jsonl").stdout.splitlines()), 5, "jsonl")
         same(json.loads(out("nodes", "-o", "json").stdout)["next"], "2", "json")
-        same(out("nodes", "--limit", "2", "-o", "name").stdout.split(), ["gpu-0001", "gpu-0002"], "--limit")
+        same(out("nodes", "--limit", "2", "-o", "name").stdout.split(), ["gpu-0001", "gpu-0002"],
+             "--limit")
         done = out("jobs")
         same(done.returncode, 1, done.stderr)
         check("502" in done.stderr, done.stderr)
@@ -176,19 +187,22 @@ def interrupted(cluster):
     """Ctrl-C leaves a watch with the revision to go on from; in wait it is exit code 130"""
     program = [str(cluster.build / "keepstep"), "-s", f"unix:{cluster.socket}"]
     path = cluster.folder / "watched"
-    with open(path, "w") as out, subprocess.Popen([*program, "watch", "events", "--since-revision", "0"],
-                                                  stdout=out, stderr=subprocess.PIPE, text=True) as watcher:
+    command = [*program, "watch", "events", "--since-revision", "0"]
+    with open(path, "w") as out, subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE,
+                                                  text=True) as watcher:
         cluster.until(lambda: path.read_text().count("\n") > 20, 10, "events are shown")
         watcher.send_signal(signal.SIGINT)
         said = watcher.communicate(timeout=10)[1]
     seen = path.read_text().splitlines()
     same(watcher.returncode, 0, said)
     same(seen[0].split(), ["TIME", "SEV", "SUBJECT", "EVENT", "MESSAGE"], "the head")
-    left = re.fullmatch(r"stopped watching at revision (\d+); go on with --since-revision (\d+)\n", said)
+    left = re.fullmatch(r"stopped watching at revision (\d+); go on with --since-revision (\d+)\n",
+                        said)
     check(left and left[1] == left[2], said)
     upto = [e for e in cluster.get("/v1/events?after=0")["items"] if e["revision"] <= int(left[1])]
     same(len(seen) - 1, len(upto), "everything up to that revision was shown")
-    with subprocess.Popen([*program, "wait", "job", NAME], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    with subprocess.Popen([*program, "wait", "job", NAME], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE,
                           text=True) as waiter:
         time.sleep(0.5)
         waiter.send_signal(signal.SIGINT)
@@ -197,7 +211,8 @@ def interrupted(cluster):
 
 def since(cluster):
     """watch --since shows what is younger, and --type and --severity choose"""
-    program = [str(cluster.build / "keepstep"), "-s", f"unix:{cluster.socket}", "watch", "events", "-o", "jsonl"]
+    program = [str(cluster.build / "keepstep"), "-s", f"unix:{cluster.socket}", "watch", "events",
+               "-o", "jsonl"]
 
     def first(*words):
         with subprocess.Popen([*program, *words], stdout=subprocess.PIPE, text=True) as watcher:
@@ -205,10 +220,12 @@ def since(cluster):
             watcher.kill()
         return line
 
-    same(first("--since", "1h")["revision"], cluster.get("/v1/events?after=0")["items"][0]["revision"], "1h")
+    same(first("--since", "1h")["revision"],
+         cluster.get("/v1/events?after=0")["items"][0]["revision"], "1h")
     time.sleep(1.1)
     cluster.cli("cordon", "gpu-0006", "--reason", "young")
-    check("young" in json.dumps(first("--since", "1s", "--for", "node/gpu-0006")), "only what is young")
+    check("young" in json.dumps(first("--since", "1s", "--for", "node/gpu-0006")),
+          "only what is young")
     same(first("--since", "1h", "--type", "SlotTaken")["type"], "SlotTaken", "by type")
     cluster.cli("uncordon", "gpu-0006")
 
@@ -248,12 +265,15 @@ def plans(cluster):
     nodes = f"{held_by(cluster, 0)},{held_by(cluster, 1)}"
     done = run(cluster, "drain", nodes, "--reason", "x", "--when", "now", "--dry-run")
     same(done.returncode, 10, done.stderr)
-    for part in (r"2 nodes \(gpu-\[?[\d,\-\[\]gpu]+\) hold 2 slots of words\.", r"2 of 2 ready would take them",
-                 r"When: +now", r"one restart of the 8 ranks of words(, and about \d+ steps? done again)?",
+    for part in (r"2 nodes \(gpu-\[?[\d,\-\[\]gpu]+\) hold 2 slots of words\.",
+                 r"2 of 2 ready would take them",
+                 r"When: +now",
+                 r"one restart of the 8 ranks of words(, and about \d+ steps? done again)?",
                  r"Nothing was changed"):
         check(re.search(part, done.stdout), f"{part}:\n{done.stdout}")
     one = run(cluster, "drain", held_by(cluster, 0), "--reason", "x", "--dry-run").stdout
-    check(re.search(r"gpu-\d+ holds 1 slot of words\.\nSpares: 1 of 2 ready would take it", one), one)
+    check(re.search(r"gpu-\d+ holds 1 slot of words\.\nSpares: 1 of 2 ready would take it", one),
+          one)
     spare = (set(cluster.names) - set(cluster.slot_nodes(NAME))).pop()
     done = run(cluster, "drain", spare, "--reason", "x", "--dry-run")
     check("holds no slot of any job: nothing has to move" in done.stdout, done.stdout)
@@ -261,7 +281,8 @@ def plans(cluster):
     done = run(cluster, "submit", "-", "--dry-run", stdin=tiny(cluster, "other", data=16))
     same(done.returncode, 10, done.stderr)
     check("16 ranks = 1 tensor x 1 pipeline x 16 data, 8 nodes of 2" in done.stdout, done.stdout)
-    check("8 nodes wanted, 2 ready" in done.stdout and "wait for 6 more nodes" in done.stdout, done.stdout)
+    check("8 nodes wanted, 2 ready" in done.stdout and "wait for 6 more nodes" in done.stdout,
+          done.stdout)
 
 
 def questions(cluster):
@@ -275,7 +296,8 @@ def questions(cluster):
         check("-y" in done.stderr or "drain" in done.stderr, done.stderr)
     code, shown = on_terminal(cluster, "n\r", *drain)
     same(code, 1, shown)
-    check("holds 1 slot of words" in shown and "Drain? [y/N]" in shown and "nothing was changed" in shown, shown)
+    check("holds 1 slot of words" in shown and "Drain? [y/N]" in shown
+          and "nothing was changed" in shown, shown)
     same(cluster.get(f"/v1/nodes/{node}")["marks"], [], "marks after no")
     code, shown = on_terminal(cluster, "", "cordon", "gpu-0005", "--reason", "no question")
     same(code, 0, shown)
@@ -283,11 +305,14 @@ def questions(cluster):
     run(cluster, "uncordon", "gpu-0005")
     code, shown = on_terminal(cluster, "y\r", *drain)
     same(code, 0, shown)
-    for part in (f"{node}: draining.", f"keepstep watch events --for job/{NAME}", f"keepstep undrain {node}"):
+    for part in (f"{node}: draining.", f"keepstep watch events --for job/{NAME}",
+                 f"keepstep undrain {node}"):
         check(part in shown, f"{part}:\n{shown}")
-    cluster.until(lambda: cluster.get(f"/v1/nodes/{node}")["state"] == "drained", 20, f"{node} is drained")
+    cluster.until(lambda: cluster.get(f"/v1/nodes/{node}")["state"] == "drained", 20,
+                  f"{node} is drained")
     done = run(cluster, "undrain", node)
-    same((done.returncode, f"{node}: checked, then spare again." in done.stdout), (0, True), done.stdout)
+    same((done.returncode, f"{node}: checked, then spare again." in done.stdout), (0, True),
+         done.stdout)
 
 
 def cancelled(cluster):
@@ -309,5 +334,6 @@ def cancelled(cluster):
 if __name__ == "__main__":
     with Cluster(6, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([tables, names, machines, pages, interrupted, since, waiting, plans, questions, logs,
+        sys.exit(run_in_cluster([tables, names, machines, pages, interrupted, since, waiting,
+                                 plans, questions, logs,
                                  cancelled], the_cluster))

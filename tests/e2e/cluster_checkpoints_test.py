@@ -177,7 +177,8 @@ def wrong_keys(cluster):
         done = cluster.cli("submit", str(path), ok=None)
         same(done.returncode, 2, f"{keys}: {done.stderr}")
         check(wanted in done.stderr, done.stderr)
-    check(json.dumps(cluster.get("/v1/jobs")["items"]).count('"keys"') == 0, "nothing was submitted")
+    check(json.dumps(cluster.get("/v1/jobs")["items"]).count('"keys"') == 0,
+          "nothing was submitted")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ controller is lost to everybody, nothing is ended."""
 
 import sys
 
-from cluster_lib import (PORT_LOW, QUICK, Cluster, check, is_alive, once_each, run_tests, same, send,
+from cluster_lib import (PORT_LOW, QUICK, Cluster, check, is_alive, once_each, run_tests, same,
+                         send,
                          signal, starts, stub, wait_closed, wait_step)
 from tests.lib import network
 

@@ -65,7 +65,8 @@ def scenario(crashes):
             kinds = [kind for kind, _, _ in journal(cluster, *WATCHED)]
             own = {name: len(own_records(cluster, name)) for name in (FIRST, CRASHES)}
             due = {name: int(reaches(cluster, name, crash)) for name, crash in crashes.items()}
-            return {"deaths": deaths, "due": due, "starts": starts(cluster, JOB), "job": cluster.job(JOB),
+            return {"deaths": deaths, "due": due, "starts": starts(cluster, JOB),
+                    "job": cluster.job(JOB),
                     "weights": weights(cluster, JOB), "records": kinds,
                     "own": own}
         except BaseException:

@@ -26,16 +26,19 @@ def endless(cluster):
     spec = spec_of(cluster, "chatty", ["/bin/sh", "-c", PRINT])
     cluster.submit(spec.replace("run:\n", "run:\n  log_max: 1MiB\n"))
     cluster.until(lambda: len(outputs(cluster)) == 4 and max(outputs(cluster).values()) <= MIB and
-                  "bytes dropped" in cluster.cli("logs", "chatty", "--rank", "3", "--tail", "99999"),
+                  "bytes dropped" in cluster.cli("logs", "chatty", "--rank", "3", "--tail",
+                                                 "99999"),
                   30, f"outputs within their limit: {outputs(cluster)}")
     text = cluster.cli("logs", "chatty", "--rank", "3", "--tail", "99999")
     before, _, after = text.partition("\n… ")
     check("3 goes on and on\n" in before and "3 goes on and on\n" in after, text[:200])
     check(int(after.split(" bytes dropped …\n")[0]) > 60 * MIB, after[:200])
-    check("dropped" not in cluster.cli("logs", "chatty", "--rank", "3"), "the last 64 KiB are whole")
+    check("dropped" not in cluster.cli("logs", "chatty", "--rank", "3"),
+          "the last 64 KiB are whole")
     pathlib.Path(cluster.folder / "ckpt-chatty" / "go").touch()
     same(wait_over(cluster, "chatty")["state"], "succeeded", "the job")
-    check(cluster.cli("logs", "chatty", "--rank", "3").endswith("last line of 3\n"), "the last line")
+    check(cluster.cli("logs", "chatty", "--rank", "3").endswith("last line of 3\n"),
+          "the last line")
     check(max(outputs(cluster).values()) <= MIB, f"on disk: {outputs(cluster)}")
 
 

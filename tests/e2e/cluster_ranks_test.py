@@ -60,16 +60,19 @@ def shown(cluster):
     """what ranks tell is shown, of all of them and of one"""
     cluster.submit(program(cluster, "told"))
     wait_step(cluster, "told", 45)
-    cluster.until(lambda: all(one["parameter_hash"] for one in ranks(cluster, "told")), 10, "hashes")
+    cluster.until(lambda: all(one["parameter_hash"] for one in ranks(cluster, "told")), 10,
+                  "hashes")
     items = ranks(cluster, "told")
     same([one["rank"] for one in items], [0, 1, 2, 3], "ranks")
     for one in items:
         same((one["state"], one["phase"], one["data"], one["node"]),
-             ("running", "step", one["rank"], cluster.slot_nodes("told")[one["rank"] // 2]), "a rank")
+             ("running", "step", one["rank"], cluster.slot_nodes("told")[one["rank"] // 2]),
+             "a rank")
         same(one["coordinates_computed"], {"tensor": 0, "context": 0, "pipeline": 0,
                                            "data": one["rank"]}, "coordinates")
         dp, pp = one["communicators"]
-        same((dp["name"], dp["axis"], dp["operation"], dp["peer"]), ("dp", "data", "all-reduce", None),
+        same((dp["name"], dp["axis"], dp["operation"], dp["peer"]),
+             ("dp", "data", "all-reduce", None),
              "its communicator")
         same(dp["enqueued"], dp["completed"] + 1, "its counts")
         same(pp, {"name": "pp", "axis": "pipeline", "enqueued": 3, "completed": 2,
@@ -101,7 +104,8 @@ def again(cluster):
     cluster.kill_controller()
     cluster.start_controller()
     cluster.until(lambda: len(ranks(cluster, "told")) == 4 and
-                  all(one["communicators"] for one in ranks(cluster, "told")), 20, "all is told again")
+                  all(one["communicators"] for one in ranks(cluster, "told")), 20,
+                  "all is told again")
     cluster.cli("cancel", "told")
     same(wait_over(cluster, "told")["state"], "cancelled", "the job")
     same(list(cluster.folder.glob("aborted-*")), [], "a cancelled job's ranks may use their grace")

@@ -95,5 +95,6 @@ def no_command(cluster):
 if __name__ == "__main__":
     with Cluster(2, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([torn_shard, wrong_bit, missing_shard, missing_manifest, undisturbed,
+        sys.exit(run_in_cluster([torn_shard, wrong_bit, missing_shard, missing_manifest,
+                                 undisturbed,
                                  bad_command, no_command], the_cluster))

@@ -86,7 +86,8 @@ def no_library():
     same(out, "False 0 False False True None\n", "what it printed")
     same(err.count("RuntimeWarning"), 1, f"warnings: {err}")
     check("/none/such.so" in err and "going on without it" in err, err)
-    _, err = run(EVERYTHING, KEEPSTEP_MAILBOX="/dev/shm/none", KEEPSTEP_LIBRARY="/lib/x86_64-linux-gnu/libc.so.6")
+    _, err = run(EVERYTHING, KEEPSTEP_MAILBOX="/dev/shm/none",
+                 KEEPSTEP_LIBRARY="/lib/x86_64-linux-gnu/libc.so.6")
     same(err.count("RuntimeWarning"), 1, f"warnings of a library without our calls: {err}")
 
 

@@ -120,7 +120,8 @@ def bad_heads(cluster):
             raise AssertionError(f"{name}: no answer") from None
         line = answer.split(b"\r\n")[0]
         check(b" 400 " in line or b" 413 " in line, f"{name}: {answer[:200]!r}")
-        check(b"HTTP/1.1 200" not in answer, f"{name}: what came behind it was served: {answer[:900]!r}")
+        check(b"HTTP/1.1 200" not in answer,
+              f"{name}: what came behind it was served: {answer[:900]!r}")
     is_well(cluster)
 
 
@@ -141,7 +142,8 @@ def junk(cluster):
             wrong.append((data[:20], "still open"))
 
     threads = [threading.Thread(target=one, args=(data,)) for data in
-               (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\0" * 4096, b"\r\n" * 2000, b"GET\r\n\r\n",
+               (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\0" * 4096, b"\r\n" * 2000,
+                b"GET\r\n\r\n",
                 b"GET / HTTP/9.9\r\n\r\n", b"A" * 100000, b"GET /v1/jobs HTTP/1.1\r\nHost: a", b"")]
     for thread in threads:
         thread.start()
@@ -157,7 +159,8 @@ def odd_paths(cluster):
                  "/v1/jobs/..", "/v1/" + "a/" * 200, "/v1/jobs/%F0%9F%98%80"):
         answer = problem(ask(cluster, "GET", path), 404, "not-found")
         check("there is no" in answer["detail"], answer)
-    for path in ("/v1/jobs?state=%ff", "/v1/events?for=job/%ff", "/v1/nodes?names=%ff", "/v1/nodes?%ff=1"):
+    for path in ("/v1/jobs?state=%ff", "/v1/events?for=job/%ff", "/v1/nodes?names=%ff",
+                 "/v1/nodes?%ff=1"):
         status, _, body = ask(cluster, "GET", path)
         check(status in (400, 404) and json.loads(body)["detail"], f"{path}: {status} {body!r}")
     same(ask(cluster, "GET", "//v1//version/")[0], 200, "slashes")
@@ -166,15 +169,21 @@ def odd_paths(cluster):
 
 def odd_queries(cluster):
     """numbers at their limits, unknown names and values, names that come twice: 400, never ignored"""
-    good = ("/v1/nodes?cursor=4294967295", "/v1/nodes?cursor=0&limit=1000", "/v1/jobs?all", "/v1/jobs?all=1",
-            "/v1/jobs?all=true&state=running", "/v1/recoveries?cause=start", "/v1/events?wait=0&limit=")
+    good = ("/v1/nodes?cursor=4294967295", "/v1/nodes?cursor=0&limit=1000", "/v1/jobs?all",
+            "/v1/jobs?all=1",
+            "/v1/jobs?all=true&state=running", "/v1/recoveries?cause=start",
+            "/v1/events?wait=0&limit=")
     for path in good[:-1]:
         same(ask(cluster, "GET", path)[0], 200, path)
-    bad = ("/v1/nodes?cursor=4294967296", "/v1/nodes?cursor=-1", "/v1/nodes?limit=0", "/v1/nodes?limit=1001",
-           "/v1/nodes?limit=", "/v1/jobs?all=maybe", "/v1/jobs?state=bogus", "/v1/jobs?stat=running",
-           "/v1/jobs?all=true&all=false", "/v1/nodes?role=king", "/v1/nodes?names=gpu-[1-", good[-1],
+    bad = ("/v1/nodes?cursor=4294967296", "/v1/nodes?cursor=-1", "/v1/nodes?limit=0",
+           "/v1/nodes?limit=1001",
+           "/v1/nodes?limit=", "/v1/jobs?all=maybe", "/v1/jobs?state=bogus",
+           "/v1/jobs?stat=running",
+           "/v1/jobs?all=true&all=false", "/v1/nodes?role=king", "/v1/nodes?names=gpu-[1-",
+           good[-1],
            "/v1/recoveries?cause=fate", "/v1/events?severity=loud", "/v1/events?from=then",
-           "/v1/events?for=rack/r01", "/v1/events?wait=301", "/v1/events?after=1e3", "/v1/version?x=1",
+           "/v1/events?for=rack/r01", "/v1/events?wait=301", "/v1/events?after=1e3",
+           "/v1/version?x=1",
            "/v1/events?since_ms=18446744073709551616")
     for path in bad:
         problem(ask(cluster, "GET", path), 400, "invalid-request")
@@ -202,19 +211,23 @@ def bodies(cluster):
     good = {"nodes": "gpu-0001", "action": "cordon", "reason": "x"}
     before = revision(cluster)
     for change in ({"reason": 5}, {"reason": "x" * 192}, {"reason": "a\nb"}, {"reason": "\u0001"},
-                   {"when": True}, {"wehn": "now"}, {"accept_inventory": "yes"}, {"clear": "c" * 64},
+                   {"when": True}, {"wehn": "now"}, {"accept_inventory": "yes"},
+                   {"clear": "c" * 64},
                    {"nodes": ["gpu-0001"]}, {"nodes": "gpu-[0001"}, {"action": None}):
         problem(ask(cluster, "POST", "/v1/node-actions", json.dumps({**good, **change})), 400,
                 "invalid-request")
-    for text in ('{"nodes": "a", "nodes": "b"}', "{" * 5000, "[" * 100000, '"\\ud800"', "\xff", "nul", "\0",
+    for text in ('{"nodes": "a", "nodes": "b"}', "{" * 5000, "[" * 100000, '"\\ud800"', "\xff",
+                 "nul", "\0",
                  '{"reason": "\\u0000"}', "1e999", "-" * 1000):
         status, _, answer = ask(cluster, "POST", "/v1/node-actions", text.encode("latin-1"))
         same(status, 400, f"{text[:20]!r}: {answer[:200]!r}")
-    problem(ask(cluster, "POST", "/v1/node-actions", json.dumps({**good, "nodes": "gpu-0009"})), 404,
+    problem(ask(cluster, "POST", "/v1/node-actions", json.dumps({**good, "nodes": "gpu-0009"})),
+            404,
             "not-found")
     same(revision(cluster), before, "the revision")
     umlauts = "ä" * 95  # 190 bytes: whole
-    same(ask(cluster, "POST", "/v1/node-actions", json.dumps({**good, "reason": umlauts}))[0], 200, "reason")
+    same(ask(cluster, "POST", "/v1/node-actions", json.dumps({**good, "reason": umlauts}))[0], 200,
+         "reason")
     same(cluster.get("/v1/nodes/gpu-0001")["marks"][0]["text"], umlauts, "the mark's text")
     cluster.cli("uncordon", "gpu-0001")
 
@@ -303,7 +316,8 @@ def many_at_once(cluster):
         connection = UnixConnection(cluster.socket, timeout=60)
         try:
             for turn in range(20):
-                path = ("/v1/nodes", "/v1/jobs", "/v1/events?after=0", "/v1/cluster")[(number + turn) % 4]
+                path = ("/v1/nodes", "/v1/jobs", "/v1/events?after=0",
+                        "/v1/cluster")[(number + turn) % 4]
                 got = ask(cluster, "GET", path, connection=connection)[0]
                 if turn % 5 == 0:
                     got = max(got, ask(cluster, "POST", "/v1/node-actions?dry_run=true", body,
@@ -356,13 +370,16 @@ def slow_ones(cluster):
     threads = [threading.Thread(target=one) for one in (drip, idle, listen)]
     for one in threads:
         one.start()
-    while any(one.is_alive() for one in threads):  # commits all the while: none of them is a heartbeat
+    while any(one.is_alive()
+              for one in threads):  # commits all the while: none of them is a heartbeat
         move_revision(cluster)
         time.sleep(0.5)
     for what in ("head", "idle"):
-        check(HEAD_SECONDS - 1 < found[what] < HEAD_SECONDS + 6, f"{what}: cut off after {found[what]:.1f} s")
+        check(HEAD_SECONDS - 1 < found[what] < HEAD_SECONDS + 6,
+              f"{what}: cut off after {found[what]:.1f} s")
     same(found["beat"], b"{}\n", "the heartbeat")
-    check(BEAT_SECONDS - 1 < found["beat_after"] < BEAT_SECONDS + 5, f"after {found['beat_after']:.1f} s")
+    check(BEAT_SECONDS - 1 < found["beat_after"] < BEAT_SECONDS + 5,
+          f"after {found['beat_after']:.1f} s")
 
 
 # ---- events ----------------------------------------------------------------------------------
@@ -382,7 +399,8 @@ def events_filtered(cluster):
     same(len(cluster.get("/v1/events?type=NodeJoined")["items"]), 2, "nodes joined")
     middle = items[len(items) // 2]
     got = cluster.get(f"/v1/events?since_ms={middle['wall_ms']}")["items"]
-    same([e["revision"] for e in got], [e["revision"] for e in items if e["wall_ms"] >= middle["wall_ms"]],
+    same([e["revision"] for e in got],
+         [e["revision"] for e in items if e["wall_ms"] >= middle["wall_ms"]],
          "since_ms")
     now = cluster.get("/v1/events?from=now")
     same((now["items"], now["next"]), ([], now["revision"]), "from=now")
@@ -420,13 +438,16 @@ def conditional(cluster):
         same(ask(cluster, "GET", path, None, {"If-None-Match": '"other"'})[2], body, "another tag")
     status, headers, _ = ask(cluster, "GET", "/v1/nodes")
     move_revision(cluster)
-    same(ask(cluster, "GET", "/v1/nodes", None, {"If-None-Match": headers["ETag"]})[0], 200, "changed")
+    same(ask(cluster, "GET", "/v1/nodes", None, {"If-None-Match": headers["ETag"]})[0], 200,
+         "changed")
     check("ETag" not in ask(cluster, "GET", "/v1/nothing")[1], "a problem has no tag")
     cordon = json.dumps({"nodes": "gpu-0001", "action": "cordon", "reason": "x"})
-    problem(ask(cluster, "POST", "/v1/node-actions?dry_run", cordon, {"If-Match": headers["ETag"]}), 412,
+    problem(ask(cluster, "POST", "/v1/node-actions?dry_run", cordon,
+                {"If-Match": headers["ETag"]}), 412,
             "revision-mismatch")
     fresh = ask(cluster, "GET", "/v1/nodes")[1]["ETag"]
-    same(ask(cluster, "POST", "/v1/node-actions?dry_run", cordon, {"If-Match": fresh})[0], 200, "fresh")
+    same(ask(cluster, "POST", "/v1/node-actions?dry_run", cordon, {"If-Match": fresh})[0], 200,
+         "fresh")
 
 
 def pages(cluster):
@@ -472,7 +493,8 @@ def over_tcp(cluster, method, path, body=None, token=None, headers=None):
 
 def submitter(cluster):
     """a submitter's token is good for the jobs of its user alone, and never for root's"""
-    mine = {"name": "mine", "run": {"command": ["/bin/true"]}, "layout": {"data": 64, "ranks_per_node": 2}}
+    mine = {"name": "mine", "run": {"command": ["/bin/true"]},
+            "layout": {"data": 64, "ranks_per_node": 2}}
 
     def submit(change, status):
         spec = {**mine, **change}
@@ -487,12 +509,14 @@ def submitter(cluster):
     same(cluster.job("mine")["user"], "train-a", "its user")
     cluster.submit(spec_of(cluster, "theirs", ["/bin/true"], data=64))
     for path, body in (("cancel", "{}"), ("hold", "{}"), ("checkpoints", "{}")):
-        problem(over_tcp(cluster, "POST", f"/v1/jobs/theirs/{path}", body, "submitter"), 403, "forbidden")
+        problem(over_tcp(cluster, "POST", f"/v1/jobs/theirs/{path}", body, "submitter"), 403,
+                "forbidden")
     problem(over_tcp(cluster, "GET", "/v1/jobs/theirs/logs", None, "submitter"), 403, "forbidden")
     problem(over_tcp(cluster, "GET", "/v1/jobs/theirs/logs", None, "viewer"), 403, "forbidden")
     problem(over_tcp(cluster, "POST", "/v1/node-actions", "{}", "submitter"), 403, "forbidden")
     same(over_tcp(cluster, "POST", "/v1/jobs/mine/cancel", "{}", "submitter")[0], 200, "its own")
-    same(over_tcp(cluster, "POST", "/v1/jobs/theirs/cancel", "{}", "operator")[0], 200, "an operator")
+    same(over_tcp(cluster, "POST", "/v1/jobs/theirs/cancel", "{}", "operator")[0], 200,
+         "an operator")
     for scheme in ("Basic abc", "Bearer", "Bearer ", "bearer " + TOKENS["viewer"] + "x"):
         problem(over_tcp(cluster, "GET", "/v1/jobs", None, None, {"Authorization": scheme}), 401,
                 "unauthenticated")
@@ -516,8 +540,10 @@ def by_group(cluster):
     read = "GET /v1/jobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
     def status(request, group, extra):
-        done = subprocess.run([python, "-c", program, cluster.socket, request], user=65534, group=group,
-                              extra_groups=extra, capture_output=True, text=True, timeout=20, cwd="/")
+        done = subprocess.run([python, "-c", program, cluster.socket, request], user=65534,
+                              group=group,
+                              extra_groups=extra, capture_output=True, text=True, timeout=20,
+                              cwd="/")
         return int(done.stdout.split()[1])
 
     games = grp.getgrnam("games").gr_gid
@@ -539,17 +565,20 @@ def full_disk(cluster):
     def write():
         connection = UnixConnection(cluster.socket, timeout=60)
         with contextlib.closing(connection):
-            answers["write"] = ask(cluster, "POST", "/v1/node-actions", cordon, connection=connection)
+            answers["write"] = ask(cluster, "POST", "/v1/node-actions", cordon,
+                                   connection=connection)
 
     writer = threading.Thread(target=write)
     resource.prlimit(cluster.controller.pid, resource.RLIMIT_FSIZE, (1, limit[1]))
     try:
         writer.start()
-        cluster.until(lambda: ask(cluster, "GET", "/readyz")[0] == 503, 10, "it says that it is not ready")
+        cluster.until(lambda: ask(cluster, "GET", "/readyz")[0] == 503, 10,
+                      "it says that it is not ready")
         begin = time.monotonic()
         connection = UnixConnection(cluster.socket, timeout=60)
         with contextlib.closing(connection):
-            answer = problem(ask(cluster, "GET", "/v1/nodes", connection=connection), 503, "store-unavailable")
+            answer = problem(ask(cluster, "GET", "/v1/nodes", connection=connection), 503,
+                             "store-unavailable")
         check(time.monotonic() - begin < 9, "it did not hang")
         check("cannot be written" in answer["detail"], answer)
         same(ask(cluster, "GET", "/healthz")[0], 200, "healthz")
@@ -591,7 +620,8 @@ def ended(cluster):
 
 def far_away(cluster):
     """an address that is not loopback needs a token file, and then a token for reading, too"""
-    if os.getuid() != 0 or subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode != 0:
+    if os.getuid() != 0 or subprocess.run(["unshare", "-n", "true"],
+                                          capture_output=True).returncode != 0:
         raise Skipped("no network namespace of its own")
     flags = ["--database", str(cluster.folder / "far.db"), "--listen-agents", "127.0.0.1:7000",
              "--listen-socket", "", "--listen-rest", "10.9.8.7:7443"]
@@ -600,7 +630,8 @@ def far_away(cluster):
 
     def start(*more):
         return subprocess.Popen(["unshare", "-n", "sh", "-c", inside, "sh", program, *flags, *more],
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT,
                                 text=True)
 
     with start() as without:
@@ -611,7 +642,8 @@ def far_away(cluster):
               "c.request('GET',sys.argv[1],None,h)\nprint(c.getresponse().status)\n")
     with start("--token-file", str(cluster.folder / "tokens")) as controller:
         def status(*words):
-            done = subprocess.run(["nsenter", "-t", str(controller.pid), "-n", sys.executable, "-c", reader,
+            done = subprocess.run(["nsenter", "-t", str(controller.pid), "-n", sys.executable,
+                                   "-c", reader,
                                    *words], capture_output=True, text=True, timeout=20)
             return done.stdout.strip()
         try:
@@ -632,12 +664,14 @@ def start(cluster):
     path = cluster.folder / "tokens"
     names = {"submitter": "train-a"}
     path.write_text("".join(f"{role} {names.get(role, role + '-of-rest')} "
-                            f"{hashlib.sha256(token.encode()).hexdigest()}\n" for role, token in TOKENS.items()))
+                            f"{hashlib.sha256(token.encode()).hexdigest()}\n" for role,
+                            token in TOKENS.items()))
     os.chmod(path, 0o600)
     cluster.rest_port, = free_ports(1)
     log = open(cluster.folder / "controller.log", "ab")
     cluster.controller = subprocess.Popen(
-        [str(cluster.build / "keepstep-controller"), "--config", str(cluster.folder / "controller.yaml"),
+        [str(cluster.build / "keepstep-controller"), "--config",
+         str(cluster.folder / "controller.yaml"),
          "--database", str(cluster.database), "--listen-agents", f"127.0.0.1:{cluster.agent_port}",
          "--listen-rest", f"127.0.0.1:{cluster.rest_port}", "--listen-socket", cluster.socket,
          "--token-file", str(path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -654,8 +688,10 @@ def main():
     with Cluster(2, start_grace="300ms", beside=beside) as cluster:
         start(cluster)
         return run_tests([bad_heads, junk, odd_paths, odd_queries, dry_runs, bodies, body_limits,
-                          chunks_and_pipes, vanished, many_at_once, events_filtered, conditional, pages,
-                          submitted_twice, submitter, by_group, slow_ones, full_disk, ended, far_away],
+                          chunks_and_pipes, vanished, many_at_once, events_filtered, conditional,
+                          pages,
+                          submitted_twice, submitter, by_group, slow_ones, full_disk, ended,
+                          far_away],
                          cluster)
 
 

@@ -68,7 +68,8 @@ def shape(tensor, pipeline, data):
 def curve(place, layout, micros, *flags):
     """Losses and gradient norms of 20 steps; the initial weights' sha256."""
     initial = place.path("initial")
-    world = place.world(math.prod(layout), *shape(*layout), "--micro-batches", micros, "--steps", 20,
+    world = place.world(math.prod(layout), *shape(*layout), "--micro-batches", micros, "--steps",
+                        20,
                         "--dump-initial-weights", initial, *flags)
     assert world.run() == [DONE] * math.prod(layout), world.err()
     assert sorted(world.losses()) == list(range(1, 21))
@@ -493,7 +494,8 @@ def test_checkpoints_of_another_layout_are_refused(place):
     for layout, said in [((1, 1, 8), "layout.tensor is 2, expected 1"),
                          ((2, 1, 4), "layout.pipeline is 2, expected 1"),
                          ((1, 2, 4), "layout.tensor is 2, expected 1")]:
-        world = place.world(8, *flags, *shape(*layout), "--micro-batches", 1, attempt=1, env=restore)
+        world = place.world(8, *flags, *shape(*layout), "--micro-batches", 1, attempt=1,
+                            env=restore)
         codes = world.run()
         assert codes == [CHECKPOINT] * 8, (layout, codes, world.err())
         assert said in world.err(), world.err()

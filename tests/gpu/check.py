@@ -17,7 +17,8 @@ import time
 
 LAYOUT = ["--tp", "2", "--pp", "2", "--dp", "2"]
 RANKS = 8
-MODEL = ["--batch", "8", "--micro-batches", "2", "--context", "16", "--layers", "2", "--width", "32"]
+MODEL = ["--batch", "8", "--micro-batches", "2", "--context", "16", "--layers", "2", "--width",
+         "32"]
 STEPS = 20
 PEER, RAS_PORT = 1, 28028
 

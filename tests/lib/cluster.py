@@ -134,7 +134,8 @@ class Cluster:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         log.close()
         if wait:
-            self.until(lambda: self._alive() and self.get("/v1/version"), 10, "the controller answers")
+            self.until(lambda: self._alive() and self.get("/v1/version"), 10,
+                       "the controller answers")
 
     def _alive(self):
         if self.controller.poll() is not None:
@@ -232,7 +233,8 @@ class Cluster:
 
     def cli(self, *words, ok=(0,)):
         """Runs `keepstep`; returns its stdout; AssertionError on another exit code."""
-        done = subprocess.run([str(self.build / "keepstep"), "-s", f"unix:{self.socket}", "-y", *words],
+        done = subprocess.run([str(self.build / "keepstep"), "-s", f"unix:{self.socket}", "-y",
+                               *words],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         if ok is not None and done.returncode not in ok:
             raise AssertionError(f"keepstep {' '.join(words)}: exit {done.returncode}\n"
@@ -335,7 +337,8 @@ def trainer_spec(cluster, name="demo", data=8, steps=150, folder=None, extra=(),
     folder = pathlib.Path(folder or cluster.folder / "ckpt")
     folder.mkdir(parents=True, exist_ok=True)
     text = "/usr/share/common-licenses"
-    words = [str(cluster.build / "keepstep-trainer"), "--text", text, "--steps", str(steps), "--seed",
+    words = [str(cluster.build / "keepstep-trainer"), "--text", text, "--steps", str(steps),
+             "--seed",
              str(seed), "--step-min-ms", str(step_min_ms), "--checkpoint-dir", "{checkpoint.dir}",
              "--checkpoint-every", str(every), *map(str, extra)]
     root = "true" if os.getuid() == 0 else "false"

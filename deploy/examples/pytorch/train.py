@@ -67,7 +67,8 @@ def model_of(options, device):
 def saved_steps(folder):
     """{step: folder} of the whole ones; of one step the newest attempt's."""
     found = {}
-    for path in sorted(folder.glob("step-*.a-*"), key=lambda path: int(path.name.rpartition("-")[2])):
+    for path in sorted(folder.glob("step-*.a-*"),
+                       key=lambda path: int(path.name.rpartition("-")[2])):
         match = re.fullmatch(r"step-(\d+)\.a-(\d+)", path.name)
         if match and (path / "state.pt").exists():
             found[int(match.group(1))] = path
@@ -118,7 +119,8 @@ def train(options, device):
     first = resume(options, bare, optimizer, device) + 1
     model = DistributedDataParallel(bare, device_ids=[device] if device.type == "cuda" else None)
     if rank == 0:
-        print(f"begins at step {first} of {options.steps} on {dist.get_world_size()} ranks", flush=True)
+        print(f"begins at step {first} of {options.steps} on {dist.get_world_size()} ranks",
+              flush=True)
     for step in range(first, options.steps + 1):
         begun = time.monotonic()
         inputs, wanted = batch_of(options, step, rank, device)
