@@ -6,7 +6,7 @@ import re
 import sys
 import time
 
-from cluster_lib import (ALL, QUICK, Cluster, check, is_alive, once_each, os, query, rank_log,
+from cluster_lib import (ALL, QUICK, Cluster, is_alive, once_each, os, query, rank_log,
                          run_in_cluster, same, signal, starts, tiny, wait_step)
 
 NAME = "j"

@@ -4,8 +4,8 @@ the verdicts are what they would have been."""
 
 import sys
 
-from cluster_lib import (QUICK, Cluster, check, is_alive, once_each, run_in_cluster, same, send,
-                         signal, starts, tiny, wait_step, weights)
+from cluster_lib import (QUICK, Cluster, check, is_alive, once_each, run_in_cluster, same, signal,
+                         starts, tiny, wait_step, weights)
 
 # name: what its ranks do at step 24 of attempt 0 (all of them, but for the crash)
 JOBS = {

@@ -8,7 +8,7 @@ import signal
 import sys
 
 from cluster_lib import (QUICK, ROOT, Cluster, check, run_in_cluster, same, send, spec_of, tiny,
-                         wait_closed, wait_over, wait_step)
+                         wait_over, wait_step)
 
 EXAMPLE = ROOT / "deploy" / "examples" / "megatron" / "job.yaml"
 

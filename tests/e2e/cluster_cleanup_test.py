@@ -5,9 +5,8 @@ each rank's first act is to look for it (cluster_witness.py)."""
 import sys
 
 from cluster_lib import (QUICK, Cluster, all_usable, check, children_said, is_alive, nothing_left,
-                         once_each, pathlib, process_state, processes_of, run_in_cluster, same,
-                         send, signal, starts_path, stub, tiny, wait_closed, wait_over, wait_step,
-                         weights)
+                         pathlib, processes_of, run_in_cluster, same, send, signal, starts_path,
+                         stub, tiny, wait_closed, wait_over, wait_step, weights)
 
 
 def note_children(cluster, name, count):

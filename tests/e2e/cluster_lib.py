@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import signal
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,11 +27,22 @@ CRASHED = 86  # exit status of a controller that died on purpose (--crash-at)
 PORT_LOW = 20000 + os.getpid() % 90 * 100
 QUICK = {"timing.start_quiet": "200ms", "rendezvous.port_low": PORT_LOW,
          "rendezvous.port_high": PORT_LOW + 99}
+DEBIAN_PYTHON = "/usr/bin/python3"  # Debian's packages are for this one
 SMALL_MODEL = ("--batch", 8, "--context", 16, "--layers", 1, "--width", 16)
 
 
 class Skipped(Exception):
     """A test that lacks its means; the text says what is missing."""
+
+
+def no_torch():
+    """Why PyTorch cannot be used here, None when it can."""
+    try:
+        done = subprocess.run([DEBIAN_PYTHON, "-c", "import torch.distributed.run"],
+                              capture_output=True, timeout=120, text=True)
+    except OSError as error:
+        return f"no {DEBIAN_PYTHON}: {error}"
+    return None if done.returncode == 0 else f"no python3-torch for {DEBIAN_PYTHON}"
 
 
 def check(condition, text):

@@ -8,8 +8,8 @@ import sqlite3
 import subprocess
 import sys
 
-from cluster_lib import (QUICK, Cluster, check, is_alive, once_each, os, processes_of,
-                         run_in_cluster, same, sha256, signal, starts, tiny, wait_closed, wait_step)
+from cluster_lib import (QUICK, Cluster, check, once_each, os, processes_of, run_in_cluster, same,
+                         sha256, signal, starts, tiny, wait_closed, wait_step)
 
 NAME = "j"
 DATABASE_STATUS = 4  # the controller's exit status for a database that it cannot use

@@ -14,12 +14,11 @@ import sys
 import tempfile
 
 from trainer_lib import free_port
-from cluster_lib import (QUICK, ROOT, Cluster, check, is_alive, rank_log, run_tests, same, show,
-                         tree_hashes, wait_closed, wait_over, whoami)
+from cluster_lib import (DEBIAN_PYTHON, QUICK, ROOT, Cluster, check, is_alive, no_torch, rank_log,
+                         run_tests, same, show, tree_hashes, wait_closed, wait_over, whoami)
 
 EXAMPLE = ROOT / "deploy" / "examples" / "pytorch" / "parallel3d.py"
 JOB_FILE = EXAMPLE.with_suffix(".yaml")
-PYTHON = "/usr/bin/python3"  # Debian's packages are for this one
 STEPS, EVERY = 25, 10
 KILL_AT = 13  # between two checkpoints
 JOB = "parallel3d"
@@ -51,7 +50,7 @@ def under_torchrun(folder):
     folder.mkdir()
     # -r and -t: see torchrun_env_test.py
     done = subprocess.run(
-        [PYTHON, "-m", "torch.distributed.run", "--nnodes", "1", "--nproc_per_node", "8",
+        [DEBIAN_PYTHON, "-m", "torch.distributed.run", "--nnodes", "1", "--nproc_per_node", "8",
          "--master_port", str(free_port()), "--monitor_interval", "0.1", "-r", "9:3", "-t", "9:3",
          str(EXAMPLE), *flags(folder)],
         env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200,
@@ -64,7 +63,7 @@ def alone(folder, *words, **more):
     """One rank, started by hand: (exit code, stdout, stderr)."""
     folder.mkdir(exist_ok=True)
     done = subprocess.run(
-        [PYTHON, str(EXAMPLE), "--tensor", "1", "--pipeline", "1", *flags(folder), *words],
+        [DEBIAN_PYTHON, str(EXAMPLE), "--tensor", "1", "--pipeline", "1", *flags(folder), *words],
         env=environment(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1",
                         MASTER_PORT=str(free_port()), **more),
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
@@ -216,10 +215,9 @@ def refusals(state):
 
 
 def main():
-    if not os.access(PYTHON, os.X_OK) or subprocess.run(
-            [PYTHON, "-c", "import torch.distributed.run"], stderr=subprocess.DEVNULL,
-            check=False).returncode != 0:
-        print("skipped: python3-torch is not installed")
+    missing = no_torch()
+    if missing:
+        print(f"skipped: {missing}")
         return 77
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ks-"))
     try:

@@ -5,26 +5,15 @@ bit; so does the same script without one line of Keepstep in it. Needs Debian's 
 
 import os
 import re
-import subprocess
 import sys
 
-from cluster_lib import (QUICK, ROOT, Cluster, all_usable, build_dir, check, rank_log,
+from cluster_lib import (QUICK, ROOT, Cluster, all_usable, build_dir, check, no_torch, rank_log,
                          run_in_cluster, same, sha256, wait_over, whoami)
 
-PYTHON = "/usr/bin/python3"
 EXAMPLE = ROOT / "deploy" / "examples" / "pytorch"
 STEPS = 120
 EVERY = 20
 KILL_AFTER = 45  # a step between two saves
-
-
-def needs_torch():
-    try:
-        done = subprocess.run([PYTHON, "-c", "from torch.distributed import init_process_group"],
-                              capture_output=True, timeout=120, text=True)
-    except OSError as error:
-        return f"no {PYTHON}: {error}"
-    return None if done.returncode == 0 else f"no python3-torch for {PYTHON}"
 
 
 def plain_script(folder):
@@ -131,7 +120,7 @@ def killed_plain(cluster):
 
 
 def main():
-    missing = needs_torch()
+    missing = no_torch()
     if missing:
         print(f"skipped: {missing}")
         return 77

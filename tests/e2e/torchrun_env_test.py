@@ -17,12 +17,11 @@ import subprocess
 import sys
 
 from trainer_lib import free_port
-from cluster_lib import (QUICK, ROOT, Cluster, Skipped, check, rank_log, run_tests, same, scratch,
-                         show, spec_of, wait_over)
+from cluster_lib import (DEBIAN_PYTHON, QUICK, ROOT, Cluster, Skipped, check, no_torch, rank_log,
+                         run_tests, same, scratch, show, spec_of, wait_over)
 
 PROBE = ROOT / "tests" / "e2e" / "torchrun_probe.py"
 LIST = ROOT / "deploy" / "examples" / "pytorch" / "torchrun-differences.tsv"
-PYTHON = "/usr/bin/python3"  # Debian's packages are for this one
 NOT_SET, EMPTY = "-", "(empty)"
 ARGUMENTS = ["one", "two words"]
 
@@ -41,7 +40,7 @@ class OddCluster(Cluster):
         if name is None:
             return []
         variables = [f"{key}={value}" for key, value in caller().items()]
-        return ["env", "-i", *variables, PYTHON, str(PROBE), "--odd"]
+        return ["env", "-i", *variables, DEBIAN_PYTHON, str(PROBE), "--odd"]
 
 
 def facts_of(out, ranks):
@@ -52,7 +51,8 @@ def under_torchrun(folder, ranks):
     """Facts of each rank, as a user's shell would start them."""
     # -r and -t: this release does not understand its own default (0) under Python 3.11; a
     # choice for a rank that does not exist leaves all of them as they are.
-    command = [PYTHON, str(PROBE), "--odd", PYTHON, "-m", "torch.distributed.run", "--nnodes", "1",
+    command = [DEBIAN_PYTHON, str(PROBE), "--odd", DEBIAN_PYTHON, "-m", "torch.distributed.run",
+               "--nnodes", "1",
                "--nproc_per_node", str(ranks), "--master_port", str(free_port()),
                "--monitor_interval", "0.1", "-r", "9:3", "-t", "9:3", str(PROBE),
                str(folder / "torchrun"), *ARGUMENTS]
@@ -66,7 +66,7 @@ def under_torchrun(folder, ranks):
 def under_keepstep(cluster, folder, ranks, more=""):
     """The same of a job with the same command on one node; `more`: further keys of `run`."""
     name = f"compared-{ranks}"
-    spec = spec_of(cluster, name, [PYTHON, "-u", PROBE, folder / "keepstep", *ARGUMENTS],
+    spec = spec_of(cluster, name, [DEBIAN_PYTHON, "-u", PROBE, folder / "keepstep", *ARGUMENTS],
                    data=ranks)
     spec = spec.replace(f"ranks_per_node: {cluster.ranks_per_node}", f"ranks_per_node: {ranks}")
     cluster.submit(spec.replace(f"workdir: {cluster.folder}/ckpt-{name}",
@@ -180,10 +180,9 @@ def the_comparison_can_fail(_, found):
 
 
 def main():
-    if not os.access(PYTHON, os.X_OK) or subprocess.run(
-            [PYTHON, "-c", "import torch.distributed.run"], stderr=subprocess.DEVNULL,
-            check=False).returncode != 0:
-        print("skipped: python3-torch is not installed")
+    missing = no_torch()
+    if missing:
+        print(f"skipped: {missing}")
         return 77
     with OddCluster(1, ranks_per_node=2, start_grace="300ms", beside=QUICK) as cluster:
         cluster.start()

@@ -14,8 +14,8 @@ import tempfile
 import time
 
 from trainer_lib import (BAD_CONFIG, CHECKPOINT, DONE, LOCAL, PEER, RENDEZVOUS, BUILD, World,
-                         children_in_output, digest, end_process, free_port, is_alive, licences,
-                         wait_until, write_text)
+                         children_in_output, digest, end_process, is_alive, licences, wait_until,
+                         write_text)
 
 SMALL = ["--batch", 8, "--context", 16, "--layers", 1, "--width", 16]
 SMALL_CUBE = ["--batch", 8, "--context", 16, "--tp", 2, "--pp", 2, "--dp", 2]  # 8 ranks
