@@ -10,7 +10,7 @@
  * (cluster id, term, sequence, attempt); when to start the shim of an attempt, to TERM and KILL its
  * ranks, to sweep what has no shim, to forget; what to tell the controller and to tell it again;
  * what ranks get from their mailboxes; when to ask peers, and the one case in which ranks are ended
- * without an order (domain.md 6).
+ * without an order.
  *
  * Nothing is allocated after agent_core_create(). No clock: `now_ms` is monotonic and drives
  * decisions, `wall_ms` is only stored and shown. The output belongs to the caller, so that one

@@ -1,6 +1,6 @@
 /* agent_peer.c: questions from peers, for the controller, and for ourselves.
  *
- * The fence (domain.md 6) is the only way in which ranks end without an order. All three must hold:
+ * The fence is the only way in which ranks end without an order. All three must hold:
  * no controller for fence_after; every running rank of the attempt past the limit of its own phase,
  * as its mailbox says; and of four peers asked, three say that they have their controller. A rank
  * without the library never counts as past a limit, so its attempt is never fenced. */

@@ -46,7 +46,7 @@ static const char help_text[] =
     "\n"
     "Environment: RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT as torchrun sets them;\n"
     "KEEPSTEP_JOB KEEPSTEP_ATTEMPT KEEPSTEP_RESTORE_STEP KEEPSTEP_RESTORE_ATTEMPT;\n"
-    "KEEPSTEP_TP_RANK and _CP_ _PP_ _DP_, compared with rank = tp + TP x (cp + CP x (pp + PP x "
+    "KEEPSTEP_TP_RANK and _CP_ _PP_ _DP_, compared with rank = tp + TP x (cp + CP x (pp + PP x\n"
     "dp)). SIGUSR1 to rank 0: save.\n"
     "Equal flags, text and world give equal bits, also over restarts.\n"
     "Exit codes: 0 done, 1 a peer was lost, 3 checkpoint not usable, 4 ranks did not meet,\n"

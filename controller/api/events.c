@@ -1,4 +1,4 @@
-/* events.c: one log of events, one stream, three forms (interfaces.md 2.3): server-sent events for
+/* events.c: one log of events, one stream, three forms: server-sent events for
  * a page, JSON lines for programs, a long poll for simple scripts.
  *
  * A stream holds the revision up to which it has looked. After each commit, and every 15 s for the

@@ -38,7 +38,7 @@ const struct node *http_node(struct http_request *request, const char *name)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* The words of domain.md 3, as core_node_state_word and core_node_role_word give them. */
+/* The words of a node, as core_node_state_word and core_node_role_word give them. */
 static const char *const states[] = {"healthy",  "slow",     "suspect", "down",   "validating",
                                      "cordoned", "draining", "drained", "unknown"};
 static const char *const roles[] = {"active", "spare", "-"};

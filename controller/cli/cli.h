@@ -1,7 +1,7 @@
 /* cli.h: what the verbs of `keepstep` share: the command line, the connection, tables, plans.
  *
  * The CLI is a client of the REST API and of nothing else. One file a verb (or a family of verbs);
- * each verb is a row in verbs.c's table. Exit codes are those of interfaces.md 1.3. What was asked
+ * each verb is a row in verbs.c's table; exit codes are the same for all. What was asked
  * for goes to stdout, everything else to stderr. */
 #ifndef KEEPSTEP_CLI_CLI_H
 #define KEEPSTEP_CLI_CLI_H

@@ -139,7 +139,9 @@ static int key_init(const char *path)
         (void)say_usage("%s: %s", path, strerror(-code));
         return EXIT_FAILED;
     }
-    printf("%s: a new key; copy it to every node, mode 0600, and name it with --key-file\n", path);
+    printf("%s: a new key; copy it to every node, mode 0600, and name it there:\n"
+           "keepstep-controller --key-file FILE, keepstep-agent --key FILE\n",
+           path);
     return EXIT_DONE;
 }
 

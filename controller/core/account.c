@@ -1,4 +1,4 @@
-/* account.c: every second of a job has one kind (domain.md 8), in integer milliseconds of service
+/* account.c: every second of a job has one kind, in integer milliseconds of service
  * time that join without a gap. While ranks step, time stays open ("unsaved"): a complete
  * checkpoint settles it as productive, a rollback as lost work. */
 #include "controller/core/impl.h"

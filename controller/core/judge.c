@@ -2,7 +2,7 @@
  *
  * All facts are first read into one struct evidence, which does not depend on their order. Then the
  * rules are tried from the top; the first that matches fills the verdict. The order of the rows is
- * the order of strength of domain.md 5.3, with two exceptions that must come first because they are
+ * the order of their strength, with two exceptions that must come first because they are
  * the program's own word: never restart, and: this command cannot start. */
 #include "controller/core/judge.h"
 
@@ -13,7 +13,7 @@
 #include "proto/base/text.h"
 
 enum {
-    CODE_RESTART = 75, /* exit codes of the trainer: domain.md 6 */
+    CODE_RESTART = 75, /* exit codes with a meaning of their own */
     CODE_FINAL = 93,
     CODE_OTHER_GPU = 16,
     CODE_INVALID = 17,

@@ -1,7 +1,7 @@
 /* judge.h: from facts to a verdict: who is at fault, what the job must do, what the node needs.
  *
  * Pure: facts in, verdict out. A table of rules (judge.c) is tried from the strongest evidence to
- * the weakest (domain.md 5.3); the first row that matches decides, and its name stands in the
+ * the weakest; the first row that matches decides, and its name stands in the
  * verdict, so that a person can look it up. The judge never decides about budgets, breakers or
  * placement. */
 #ifndef KEEPSTEP_CORE_JUDGE_H

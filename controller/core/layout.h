@@ -1,5 +1,5 @@
 /* layout.h: which node holds which slot. Pure and total: any input gives a layout or a refusal with
- * reasons; the same input gives the same answer. domain.md 2.
+ * reasons; the same input gives the same answer.
  *
  * Slots are 0..slot_count-1 of one job; slot s holds global ranks s*ranks_per_node onwards. With
  * the default order tp-cp-pp-dp the slots of one replica (one dp index) are consecutive. */

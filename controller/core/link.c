@@ -1,4 +1,4 @@
-/* link.c: four clocks, never mixed, and the second opinion (domain.md 3).
+/* link.c: four clocks, never mixed, and the second opinion.
  *
  *   UP --closed, or third beat missed--> SUSPECT --refused / accepted but silent--> AGENT_DOWN
  *    ^                                      |                                           |

@@ -1,5 +1,5 @@
-/* peers.c: whom an agent may ask when it has lost its controller (domain.md 6, "A lost controller
- * stops nothing").
+/* peers.c: whom an agent may ask when it has lost its controller, before it may think that it
+ * alone is cut off.
  *
  * An agent that is cut off right after its start knows nobody by itself. So in each session, and with
  * each order to run, it is told of a few others. What makes one eligible is durable: after a restart

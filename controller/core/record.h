@@ -8,7 +8,7 @@
  * durable state of one object, written in a row as a snapshot and folded by replacing.
  *
  * All integers are JSON integers, enums are their words, texts are strings. Times: *_service_ms are
- * on service time (domain.md 3: monotonic over restarts), *_wall_ms are wall time, for people. */
+ * on service time (monotonic over restarts), *_wall_ms are wall time, for people. */
 #ifndef KEEPSTEP_CORE_RECORD_H
 #define KEEPSTEP_CORE_RECORD_H
 

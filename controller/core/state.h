@@ -199,7 +199,7 @@ const struct node *core_node(const struct core *core, uint32_t id); /* NULL when
 uint32_t core_node_find(const struct core *core, const char *name); /* 0 when there is none */
 uint32_t core_mark_count(const struct core *core, uint32_t node);
 const struct mark *core_mark(const struct core *core, uint32_t node, uint32_t index);
-/* Derived columns of domain.md 3. suffix_star: the agent is not connected. */
+/* Derived: what people see. suffix_star: the agent is not connected. */
 const char *core_node_state_word(const struct core *core, const struct node *node, bool *ret_star);
 const char *core_node_role_word(const struct core *core, const struct node *node);
 bool core_node_usable(const struct core *core, const struct node *node); /* may be given a slot */

@@ -1,4 +1,4 @@
-/* view.c: the readers of state.h, and the derived words of domain.md 3. */
+/* view.c: the readers of state.h, and the words derived from it. */
 #include <string.h>
 
 #include "controller/core/impl.h"

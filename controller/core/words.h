@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* Node life: domain.md 3. The moves are in node.c beside their diagram. */
+/* Node life. The moves are in node.c beside their diagram. */
 #define NODE_LIFE(X)                                                                               \
     X(NODE_JOINING, "joining")                                                                     \
     X(NODE_CHECKING, "checking")                                                                   \
@@ -44,7 +44,7 @@
     X(JOB_FAILED, "failed")                                                                        \
     X(JOB_CANCELLED, "cancelled")
 
-/* Phases of a recovery, in order; the first four and the last four are those of domain.md 6. */
+/* Phases of a recovery, in order; a launch begins with the fifth. */
 #define PHASE(X)                                                                                   \
     X(PHASE_DETECT, "detect")                                                                      \
     X(PHASE_STOP, "stop")                                                                          \
@@ -121,7 +121,7 @@
     X(READER_MARKER, "marker")                                                                     \
     X(READER_COMMAND, "command")
 
-/* Every second of a job has one kind: domain.md 8. */
+/* Every second of a job has one kind. */
 #define TIME_KIND(X)                                                                               \
     X(TIME_PENDING, "pending")                                                                     \
     X(TIME_STARTING, "starting")                                                                   \

@@ -9,7 +9,7 @@
 
 #define FROM(state) (1u << (state))
 
-/* domain.md 3 and 4: from which states each may be entered. */
+/* From which states each may be entered. */
 static const uint16_t node_from[node_life_count] = {
     [NODE_JOINING] = 0,
     [NODE_CHECKING] = FROM(NODE_JOINING) | FROM(NODE_OUT) | FROM(NODE_ACTIVE) | FROM(NODE_LEAVING) |

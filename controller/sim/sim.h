@@ -105,7 +105,7 @@ enum {
 };
 extern const char *const sim_verb_words[];
 
-/* What is judged: domain.md's promises, each with its name in the statistics. */
+/* What is judged: what must hold in every history, each with its name in the statistics. */
 #define SIM_JUDGES(X)                                                                              \
     X(BIJECTION, "layout-bijection") /* slots and nodes of a job match one to one */               \
     X(OLD_ATTEMPT, "no-old-attempt") /* no rank of an old attempt where a new one runs */          \

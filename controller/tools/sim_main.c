@@ -1,14 +1,5 @@
-/* sim_main.c: keepstep-sim, the simulator's command line.
- *
- *     keepstep-sim --seed S                one history; prints first how to repeat it
- *     keepstep-sim --seeds A..B            one after the other, then what struck and what was
- * judged keepstep-sim --fleets N              seeds 1..N; a fault that never struck or a judge that
- * was never asked in all of them is a failure too keepstep-sim --kill-every-record S   one
- * scenario, each process killed at each of its records
- *
- *     keepstep-sim --old-store S --keep PPM   a controller comes back on the first part of its store
- *
- * Exit codes: 0 good, 2 usage, 3 a process crashed (an assertion), 4 liveness, 5 safety. */
+/* sim_main.c: keepstep-sim, the simulator's command line; usage() says what it can do. A history is
+ * the same whenever its seed is: each one that fails prints first how to repeat it. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,11 +64,19 @@ static void on_abort(int signal_number)
 
 static int usage(void)
 {
-    (void)fprintf(stderr,
-                  "usage: keepstep-sim [--seed S | --seeds A..B | --fleets N | "
-                  "--kill-every-record S [--kill N [--agent I] [--after]] | --old-store S --keep "
-                  "PPM] [--nodes N] [--verbose] "
-                  "[--quiet]\n");
+    (void)fputs(
+        "usage: keepstep-sim [what] [--nodes N] [--verbose] [--quiet]\n"
+        "  --seed S               one history (1)\n"
+        "  --seeds A..B           one after the other, then what struck and was judged\n"
+        "  --fleets N             seeds 1..N; a fault that never struck, or a judge that was\n"
+        "                         never asked, in all of them is a failure too\n"
+        "  --kill-every-record S  one scenario, each process killed at each of its records;\n"
+        "                         --kill N: at this one alone, of the controller or of\n"
+        "                         --agent I, before it is written or --after\n"
+        "  --old-store S --keep PPM  a controller comes back on the first part of its store\n"
+        "exit codes: 0 good, 2 usage, 3 a process crashed, 4 it never came to rest, 5 a rule\n"
+        "was broken\n",
+        stderr);
     return -1;
 }
 

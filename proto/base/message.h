@@ -2,7 +2,7 @@
  *
  * One definition for everybody: proto/wire turns these into protobuf frames and back, both cores
  * speak them, the simulator passes them on unchanged. All text is NUL-terminated, all arrays have
- * fixed bounds, so a message can be copied by assignment. Rules (domain.md, architecture.md 3):
+ * fixed bounds, so a message can be copied by assignment. Rules:
  *
  *   - Messages carry level state, never edges: losing, repeating or reordering one is harmless.
  *   - Every message that is about ranks carries (job, attempt); the session carries (node,
