@@ -13,7 +13,7 @@ libmicrohttpd-dev libgnutls28-dev libjansson-dev libyaml-dev libxxhash-dev libcm
 pkg-config'
 
 # Those whose tests are skipped without them: a system that has none of them is no failure.
-optional_packages='python3-torch'
+optional_packages='python3-torch python3-protobuf protobuf-compiler'
 
 # libclang-rt is named after clang's own release where there is no package without a number.
 test_packages='g++ clang clang-format clang-tidy cppcheck shellcheck universal-ctags git
