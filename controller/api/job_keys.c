@@ -39,7 +39,7 @@ static const struct config_key keys[] = {
     {"layout.tensor", CONFIG_INT, false, false, "1", 1, 1024, NULL, "tensor parallel"},
     {"layout.context", CONFIG_INT, false, false, "1", 1, 1024, NULL, "context parallel"},
     {"layout.pipeline", CONFIG_INT, false, false, "1", 1, 1024, NULL, "pipeline stages"},
-    {"layout.data", CONFIG_INT, false, false, "1", 1, 65536, NULL, "data parallel replicas"},
+    {"layout.data", CONFIG_INT, false, false, "1", 1, 65535, NULL, "data parallel replicas"},
     {"layout.order", CONFIG_TEXT, false, false, "tp-cp-pp-dp", 0, 0, NULL, "innermost first"},
     {"layout.ranks_per_node", CONFIG_INT, false, false, "8", 1, RANKS_PER_NODE_MAX, NULL,
      "ranks of one slot"},

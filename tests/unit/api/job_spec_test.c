@@ -362,6 +362,10 @@ static void contradictions_are_found(void **state)
     (void)problem_at(2, "run.env", "A=B");
     (void)problem_at(2, "run.inherit_env", "''");
     (void)problem_at(3, "layout", "permutation");
+    /* An order carries each size in 16 bits. */
+    read_bad("name: a\nrun: {command: [x], user: u}\nlayout: {data: 65536, ranks_per_node: 1}\n",
+             "", 1);
+    (void)problem_at(3, "layout.data", "65535");
     read_bad(SMALL "checkpoint: {dir: ckpt}\n", "", 1);
     read_bad("name: a\nrun: {command: [x], user: u, env_file: e, output: o, workdir: \"\"}\n"
              "layout: {data: 8}\n",
