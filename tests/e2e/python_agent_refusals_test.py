@@ -226,6 +226,19 @@ def says_ends(false):
     false.beat_until(lambda one: not one, "nothing runs here")
 
 
+def says_why_not(false):
+    """what cannot be launched is refused with a reason, its ranks and the proof that none runs"""
+    spec = {"name": "eight", "run": {"command": ["true"], "user": "nobody-by-this-name"}}
+    false.say(false.desired(P.DESIRED_RUN, 0, job=8, job_name="eight",
+                            spec=json.dumps(spec).encode()))
+    report = false.beat_until(lambda one: 0 in one, "a report of job 8").attempts[0]
+    same((report.job, report.refused, report.empty, [rank.state for rank in report.ranks]),
+         (8, True, True, [P.RANK_NONE]), "the report")
+    check("starts ranks of" in report.text, report.text)
+    false.say(false.desired(P.DESIRED_STOP, 0, job=8, job_name="eight", forget=True))
+    false.beat_until(lambda one: not one, "it is forgotten")
+
+
 def says_goodbye(false):
     """asked to end it says goodbye"""
     false.agent.terminate()
@@ -239,7 +252,7 @@ def main():
         false = FalseController(folder)
         try:
             return run_tests([begins, drops_orders, survives_garbage, refuses_welcomes, says_ends,
-                              says_goodbye], false)
+                              says_why_not, says_goodbye], false)
         finally:
             false.close()
 

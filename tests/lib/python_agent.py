@@ -175,9 +175,6 @@ class Agent:
         elif name == "SaveAsk":
             self.say(P.SaveSaid(nonce=m.nonce, job=m.job, word=P.SAVE_DONE, text="not done here",
                                 error=-errno.EOPNOTSUPP))
-        elif name == "SnapshotAsk":
-            self.say(P.SnapshotData(nonce=m.nonce, job=m.job, attempt=m.attempt, round=m.round,
-                                    text=b'{"ranks": []}'))
 
     # ---- orders ----
 
@@ -238,7 +235,8 @@ class Agent:
             try:
                 plan = self.plan(run)
             except (ValueError, KeyError, TypeError) as why:
-                one = job.attempts[run.attempt] = Attempt(self, run.job, run.attempt, NO_PLAN)
+                plan = {"first_rank": run.first_rank, "ranks": [None] * run.rank_count}
+                one = job.attempts[run.attempt] = Attempt(self, run.job, run.attempt, plan)
                 one.set(refused=True, empty=True, text=f"{why}"[:191])
             else:
                 one = job.attempts[run.attempt] = Attempt(self, run.job, run.attempt, plan)
@@ -263,8 +261,7 @@ class Agent:
         logs = pathlib.Path(f"logs/job-{m.job}/attempt-{m.attempt}").resolve()
         logs.mkdir(parents=True, exist_ok=True)
         plan = {"first_rank": m.first_rank, "cookie": secrets.token_hex(16), "ranks": [],
-                "workdir": run.get("workdir", "/"), "umask": int(run.get("umask", "022"), 8),
-                "stop_signal": signal.Signals[spec.get("signals", {}).get("stop", "SIGTERM")]}
+                "workdir": run.get("workdir") or "/", "umask": int(run.get("umask") or "022", 8)}
         env = dict(HOME=own.pw_dir, USER=own.pw_name, LOGNAME=own.pw_name, SHELL=own.pw_shell,
                    PATH="/usr/local/bin:/usr/bin:/bin", OMP_NUM_THREADS="1",
                    TORCH_NCCL_ASYNC_ERROR_HANDLING="1", NCCL_ASYNC_ERROR_HANDLING="1")
@@ -272,7 +269,8 @@ class Agent:
                 if name in os.environ}
         if run.get("env_file"):
             lines = pathlib.Path(run["env_file"]).read_text().splitlines()
-            env.update(line.split("=", 1) for line in lines if re.match(r"\w+=", line))
+            env |= dict(line.split("=", 1) for line in lines if re.match(r"[^#=]+=", line))
+        env |= run.get("env") or {}
         for local in range(m.rank_count):
             rank, left, place = m.first_rank + local, m.first_rank + local, {}
             sizes = {"tp": m.tensor, "cp": m.context, "pp": m.pipeline, "dp": m.data}
@@ -294,10 +292,9 @@ class Agent:
                 KEEPSTEP_RESTORE_DIR=restore, KEEPSTEP_CHECKPOINT_DIR=saves,
                 KEEPSTEP_LOG_MAX=run.get("log_max", 0), KEEPSTEP_COOKIE=plan["cookie"],
                 **{f"KEEPSTEP_{word.upper()}_RANK": number for word, number in place.items()})
-            own_env = {key: fill(value, words) for key, value in (run.get("env") or {}).items()}
             plan["ranks"].append({
                 "command": [fill(word, words) for word in run["command"]],
-                "env": env | own_env | {key: str(value) for key, value in ours.items()},
+                "env": env | {key: str(value) for key, value in ours.items()},
                 "output": fill(run.get("output") or str(logs / "rank-{rank}.log"), words)})
         return plan
 
@@ -343,9 +340,9 @@ class Agent:
         """Whether this node could run the job: told in time also when a mount hangs."""
         spec, result = json.loads(m.spec), P.CheckResult(nonce=m.nonce, job=m.job)
         restore = restore_path(m, spec.get("checkpoint", {}).get("dir", ""))
-        script = 'cd "$1" && { [ -z "$2" ] || head -c 1 "$(find "$2" -type f | head -n 1)"; }'
+        script = 'ls -- "$1" && { [ -z "$2" ] || head -c 1 "$(find "$2" -type f | head -n 1)"; }'
         child = await asyncio.create_subprocess_exec(
-            "sh", "-c", script, "sh", spec["run"].get("workdir", "/"), restore,
+            "sh", "-c", script, "sh", spec.get("checkpoint", {}).get("dir") or "/", restore,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             text = (await asyncio.wait_for(child.communicate(), 3))[1].decode(errors="replace")
@@ -355,7 +352,7 @@ class Agent:
             text = "the storage did not answer within 3 s"
         with contextlib.suppress(OSError), socket.socket() as port:
             port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            port.bind((self.options.address, m.port))
+            port.bind(("", m.port))
             result.port_free = m.port != 0
         result.text = "" if result.ok else " ".join(text.split())[:180]
         self.say(result)

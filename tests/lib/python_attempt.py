@@ -82,7 +82,9 @@ def keep(folder):
             clients.append(listener.accept()[0])
             clients[-1].sendall(pathlib.Path("record").read_bytes())
         for client in [one for one in clients if one in ready]:
-            words = client.recv(4096).split()
+            words = []
+            with contextlib.suppress(ConnectionError):  # an agent that ended with lines unread
+                words = client.recv(4096).split()
             clients = clients if words else [one for one in clients if one is not client]
             for number in map(int, words):
                 stopping, killing = True, killing or number == signal.SIGKILL
@@ -194,7 +196,7 @@ class Attempt:
 
     async def stop(self):
         """The stop signal, after the grace KILL; what is not proven empty 10 s later is unclean."""
-        for number, more_s in ((self.plan["stop_signal"], 0), (signal.SIGKILL, 10)):
+        for number, more_s in ((signal.SIGTERM, 0), (signal.SIGKILL, 10)):
             if self.keeper is not None:
                 self.keeper.write(b"%d\n" % number)
             for pid in [] if self.keeper else await asyncio.to_thread(self.processes):
