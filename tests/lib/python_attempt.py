@@ -28,6 +28,12 @@ def now_ms():
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000000
 
 
+def is_exiting(pid):
+    """Whether it has begun to end, and only its files are still being closed."""
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    return bool(int(stat.rsplit(")", 1)[1].split()[6]) & 4)  # PF_EXITING
+
+
 def keep(folder):
     """Starts the ranks of plan.json and waits for all that descends from them, as a subreaper. Each
     fact is a line of JSON: durable in `record`, then told on the socket `keeper`. The agent sends
@@ -41,7 +47,7 @@ def keep(folder):
     ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    clients, ranks, stopping, killing = [], {}, False, False
+    clients, ranks, stopping, killing, dying = [], {}, False, False, set()
 
     def say(**fact):
         line = json.dumps(fact).encode() + b"\n"
@@ -55,10 +61,11 @@ def keep(folder):
     for index, rank in enumerate(plan["ranks"]):
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            child = subprocess.Popen(
-                rank["command"], env=rank["env"], cwd=plan["workdir"], umask=plan["umask"],
-                stdin=subprocess.DEVNULL, stdout=os.open(rank["output"], flags, 0o644),
-                stderr=subprocess.STDOUT, start_new_session=True)
+            with open(os.open(rank["output"], flags, 0o644), "ab") as output:
+                child = subprocess.Popen(
+                    rank["command"], env=rank["env"], cwd=plan["workdir"], umask=plan["umask"],
+                    stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                    start_new_session=True)
             ranks[child.pid] = index, child
             say(rank=index, state=P.RANK_RUNNING, pid=child.pid)
         except OSError as error:
@@ -68,8 +75,9 @@ def keep(folder):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 code = os.waitstatus_to_exitcode(found[1])
                 if found[0] in ranks:
-                    say(rank=ranks.pop(found[0])[0], code=abs(code), after_stop=stopping,
-                        state=P.RANK_EXITED if code >= 0 else P.RANK_SIGNALED, ended_ms=now_ms())
+                    say(rank=ranks.pop(found[0])[0], code=abs(code), ended_ms=now_ms(),
+                        after_stop=stopping and found[0] not in dying,
+                        state=P.RANK_EXITED if code >= 0 else P.RANK_SIGNALED)
         except ChildProcessError:
             return say(empty=True)
         if killing:  # what these leave behind is our child in the next round
@@ -87,6 +95,7 @@ def keep(folder):
                 words = client.recv(4096).split()
             clients = clients if words else [one for one in clients if one is not client]
             for number in map(int, words):
+                dying = dying if stopping else {pid for pid in ranks if is_exiting(pid)}
                 stopping, killing = True, killing or number == signal.SIGKILL
                 for pid in ranks:
                     os.killpg(pid, number)
