@@ -141,6 +141,7 @@ NEED_agent := agent_io probe agent_core shim rank wire config base
 NEED_ranks := shim
 NEED_cli := cli config base
 NEED_sim := tools sim core agent_core base
+NEED_swarm := tools agent_core wire base
 NEED_trainer := trainer
 
 LIBS_base :=
@@ -152,6 +153,7 @@ LIBS_api := -lmicrohttpd -luv -lgnutls -ljansson
 LIBS_cli := -lcurl -ljansson
 LIBS_agent_io := -luv -lgnutls -lxxhash -ljansson
 LIBS_probe := -luv
+LIBS_swarm := -luv -lgnutls
 LIBS_trainer := -L$(BUILD) -lkeepstep $(CUDA_LIBS) -lxxhash -lm
 LIBS_rank := -lxxhash
 LIBS_testlib := -lcmocka
@@ -350,6 +352,13 @@ $(BUILD)/tests/bin/rank_stub: $(BUILD)/libkeepstep.so
 TEST_PROGRAM_LIBS_rank_bench := $(BUILD)/lib/rank.a
 TEST_PROGRAM_LIBS_mailbox_tool := $(BUILD)/lib/rank.a
 $(BUILD)/tests/bench/rank_bench $(BUILD)/tests/bin/mailbox_tool: $(BUILD)/lib/rank.a
+
+# A fleet of agents in one process, and what measures with it: make bench.
+SWARM := $(BUILD)/tests/swarm
+$(SWARM): $(call objects,controller/tools/swarm_main.c) $(call archives_of,$(NEED_swarm))
+	@echo "  LINK  $@"
+	@mkdir -p $(@D)
+	$(Q)$(link) $(LIBS_swarm) $(LIBS_wire)
 
 # What tests/gpu/check.sh runs on a machine with a GPU; no library but CUDA's and xxhash.
 GPU_PROGRAMS := $(if $(HAS_CUDA),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/gpu/*.c)))

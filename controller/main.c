@@ -48,6 +48,7 @@ enum {
 };
 
 enum {
+    SESSIONS_SPARE = 64,     /* for a small cluster whose agents all come back at once */
     OTHER_DESCRIPTORS = 256, /* database, REST, children: everything but agents */
     STORE_CLOSE_MS = 5000,
 };
@@ -293,8 +294,15 @@ static int load_config(struct controller *controller, struct err *err)
 
 /* ---- start --------------------------------------------------------------------------------- */
 
+/* A session closes SESSION_LINGER_MS after its end at the latest, and agents that lost theirs come
+ * back spread over seconds. */
+static uint32_t sessions_max(const struct controller_config *config)
+{
+    return config->limits.agents + config->limits.agents / 4 + SESSIONS_SPARE;
+}
+
 /* Raises the number of descriptors to the hard limit and checks that it is enough for the agents:
- * two sessions each, because an old one may linger while its agent is back. */
+ * a session each, and a quarter more, because an old one may linger while its agent is back. */
 static int raise_descriptors(const struct controller_config *config, struct err *err)
 {
     struct rlimit limit;
@@ -305,7 +313,7 @@ static int raise_descriptors(const struct controller_config *config, struct err 
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return err_set(err, -errno, "setrlimit: %s", strerror(errno));
     }
-    uint64_t needed = (uint64_t)config->limits.agents * 2 + OTHER_DESCRIPTORS;
+    uint64_t needed = (uint64_t)sessions_max(config) + OTHER_DESCRIPTORS;
     if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < needed) {
         return err_set(err, -EMFILE,
                        "limits.agents %u needs %" PRIu64 " file descriptors, %" PRIu64
@@ -375,7 +383,7 @@ static int start_agents(struct controller *controller, struct err *err)
     struct agents_options agents_options = {
         .address = controller->config.listen_agents,
         .key = controller->key,
-        .sessions_max = controller->config.limits.agents * 2,
+        .sessions_max = sessions_max(&controller->config),
         .specs = controller->specs,
     };
     int result = agents_create(controller->loop, &agents_options, &controller->agents, err);

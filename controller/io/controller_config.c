@@ -173,7 +173,7 @@ static const struct config_key keys[] = {
      .type = CONFIG_INT,
      .min = 1,
      .max = 20000,
-     .doc = "nodes known at a time; needs two file descriptors each"},
+     .doc = "nodes known at a time; needs a file descriptor each, and a quarter more"},
     {.path = "limits.jobs", .type = CONFIG_INT, .min = 1, .max = 512, .doc = "jobs kept"},
     {.path = "limits.slots",
      .type = CONFIG_INT,
