@@ -71,6 +71,7 @@ int core_create(const struct core_limits *limits, const struct core_config *conf
     core->record_limit = (8 + MARKS_PER_NODE) * limits->agents + 4 * limits->slots + 1024;
     core->action_limit = 8 * limits->agents + 1024;
     core->nodes = mem_alloc(limits->agents, sizeof *core->nodes);
+    index_create(core);
     core->marks = mem_alloc((size_t)limits->agents * MARKS_PER_NODE, sizeof *core->marks);
     core->jobs = mem_alloc(limits->jobs, sizeof *core->jobs);
     core->slots = mem_alloc(limits->slots, sizeof *core->slots);
@@ -114,6 +115,7 @@ struct core *core_free(struct core *core)
         mem_free(parts[i]);
     }
     hang_scratch_free(core->hang);
+    index_free(core);
     return mem_free(core);
 }
 
@@ -431,10 +433,10 @@ void core_step(struct core *core, const struct event *event, struct core_output 
     CHECK(core->started || event->kind == EVENT_START);
     set_time(core, event);
     dispatch(core, event);
-    if (core->t >= core->due_ms) {
-        core->look = true;
-    }
-    if (core->look) {
+    bool due_now = core->t >= core->due_ms;
+    core->look = core->look || core->unseen || due_now;
+    core->unseen = core->look && event->more && !due_now;
+    if (core->look && !core->unseen) {
         look(core);
         core->due_ms = due(core);
     }
@@ -447,6 +449,9 @@ void core_step(struct core *core, const struct event *event, struct core_output 
 
 uint64_t core_deadline_ms(const struct core *core)
 {
+    if (core->unseen) {
+        return core->now_ms;
+    }
     return core->due_ms == NEVER ? NEVER : core->due_ms + core->stall_ms;
 }
 

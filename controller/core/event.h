@@ -82,7 +82,9 @@ struct event {
     uint64_t now_ms;          /* monotonic of this process; never goes back */
     uint64_t wall_ms;         /* shown and stored, never compared */
     uint32_t pending_records; /* appended and not yet durable */
-    uint64_t session;         /* HELLO, MESSAGE, CLOSED, PINGED */
+    bool more; /* others have happened by now too: what follows from all of them is looked at once,
+                  at the TICK that core_deadline_ms() then owes at once */
+    uint64_t session; /* HELLO, MESSAGE, CLOSED, PINGED */
     union {
         struct {
             char cluster_id[CLUSTER_ID_SIZE]; /* of a new store, made by the driver's randomness */

@@ -20,6 +20,7 @@ int fold_node_joined(struct core *core, const struct record *r, struct err *err)
     node->d.life_service_ms = r->service_ms;
     node->answer = 255;
     text_copy(node->d.name, sizeof node->d.name, u->name);
+    index_name(core, node);
     core->g.node_next = again ? core->g.node_next : u->node + 1;
     return 0;
 }
@@ -141,6 +142,7 @@ int fold_image_node(struct core *core, const struct record *r, struct err *err)
     memset(node, 0, sizeof *node);
     node->d = r->u.image_node;
     node->answer = 255;
+    index_name(core, node);
     return 0;
 }
 

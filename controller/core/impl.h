@@ -4,6 +4,7 @@
  *   core.c        create, step, deadline, the order in which questions are looked at
  *   fold.c        records -> state; it and fold_*.c alone change anything durable
  *   emit.c        new records, actions and trace lines of one step
+ *   index.c       nodes by name and by session
  *   node.c        sessions, node life, marks
  *   link.c        the four clocks, second opinion, breaker for silence
  *   breaker.c     the breaker for the rate of evictions
@@ -58,6 +59,13 @@ struct pending_hello {
     struct msg_hello hello;
 };
 
+/* Nodes by name and by session, without a walk over all of them. */
+struct node_index {
+    uint32_t *by_name;    /* node ids by the hash of their name, the next free place taken; 0 = free */
+    uint32_t *by_session; /* who had a session of this number last: looked at again before use */
+    uint32_t mask;        /* of both: the number of places less one */
+};
+
 struct core {
     struct core_limits limits;
     struct core_config config;
@@ -67,6 +75,7 @@ struct core {
     /* Arrays keep the order of creation, also over a snapshot: removal moves the rest down. */
     struct node *nodes; /* [id - 1] */
     uint32_t node_count;
+    struct node_index index;
     struct mark *marks;
     uint32_t mark_count;
     struct job *jobs;
@@ -119,7 +128,8 @@ struct core {
     uint64_t term_seen;                  /* the highest that an agent reported */
     char held_text[TEXT_SIZE];
     uint64_t nonce;
-    bool look; /* this step changed something that decisions rest on */
+    bool look;   /* this step changed something that decisions rest on */
+    bool unseen; /* steps before it did, and it was not looked at yet (event.more) */
 
     /* planning */
     char (*labels)[NAME_SIZE]; /* interned: index + 1 is the number */
@@ -162,6 +172,13 @@ struct incident *incident_at(struct core *core, uint32_t id);
 struct recovery *recovery_at(struct core *core, uint32_t id);
 struct checkpoint *checkpoint_at(struct core *core, uint32_t job, uint32_t attempt, uint64_t step);
 
+/* ---- index.c ---- */
+void index_create(struct core *core); /* room for limits.agents */
+void index_free(struct core *core);
+void index_name(struct core *core, const struct node *node); /* a new one; names stay for ever */
+void index_session(struct core *core, const struct node *node);
+struct node *node_by_session(struct core *core, uint64_t session); /* NULL: nobody's */
+
 /* ---- node.c ---- */
 bool node_move_allowed(uint8_t from, uint8_t to);
 void node_move(struct core *core, struct node *node, uint8_t to, const char *cause);
@@ -169,7 +186,6 @@ void node_settle(struct core *core, struct node *node); /* life follows marks, s
 void node_hello(struct core *core, uint64_t session, const struct msg_hello *hello);
 void node_pinged(struct core *core, uint64_t session, bool alive);
 void node_closed(struct core *core, uint64_t session);
-struct node *node_by_session(struct core *core, uint64_t session);
 bool node_leaves(const struct core *core, const struct node *node, uint8_t *ret_when);
 bool node_marked(const struct core *core, const struct node *node);
 const struct mark *mark_find(const struct core *core, uint32_t node, uint8_t owner,

@@ -292,16 +292,6 @@ void node_settle(struct core *core, struct node *node)
 
 /* ---- sessions ------------------------------------------------------------------------------- */
 
-struct node *node_by_session(struct core *core, uint64_t session)
-{
-    for (uint32_t i = 0; i < core->node_count; i++) {
-        if (core->nodes[i].session == session) {
-            return &core->nodes[i];
-        }
-    }
-    return NULL;
-}
-
 static void refuse(struct core *core, uint64_t session, uint8_t result, const char *text)
 {
     struct action *action = action_begin(core, ACTION_SEND);
@@ -463,6 +453,7 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
         rebooted(core, node);
     }
     node->session = session;
+    index_session(core, node);
     node->beat_sequence = 0;
     node->clock_turn_ms = 0;
     node->beat_sent_ms = 0;

@@ -15,6 +15,7 @@ void report_forget(struct job *job, struct slot *slot)
     memset(slot, 0, sizeof *slot);
     slot->d = d;
     job->step = 0;
+    job->counted = false;
     job->step_top = 0;
     job->step_at_ms = 0;
     job->end_ms = 0;
@@ -265,7 +266,8 @@ static void slot_progress(struct core *core, struct job *job, struct slot *slot,
     slot->restored = mute || (any_mailbox && phase > PHASE_RESTORE);
 }
 
-static void job_progress(struct core *core, struct job *job)
+/* Looks at all slots: the least step, and how many have not passed it. */
+static void count_behind(struct core *core, struct job *job)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < job->slot_count; i++) {
@@ -273,15 +275,34 @@ static void job_progress(struct core *core, struct job *job)
         least = slot->step < least ? slot->step : least;
         if (slot->step_max > job->step_top) {
             job->step_top = slot->step_max;
-            job->step_at_ms = core->t; /* `least` stands still with a silent agent */
-            core->look = core->look || job->d.stop_request; /* it does not leave as it was asked */
+            job->step_at_ms = core->t;
         }
     }
     if (least != UINT64_MAX && least > job->step) {
         job->step = least;
-        if (job->d.recovery != 0) {
-            core->look = true;
-        }
+        core->look = core->look || job->d.recovery != 0;
+    }
+    job->behind = 0;
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        job->behind += slot_at(core, job, i)->step <= job->step ? 1 : 0;
+    }
+    job->counted = true;
+}
+
+/* The step of a whole job moves with the last of its slots: who is behind is counted, so that a beat
+ * costs the same in a large job as in a small one. */
+static void job_progress(struct core *core, struct job *job, const struct slot *slot,
+                         uint64_t before)
+{
+    if (slot->step_max > job->step_top) {
+        job->step_top = slot->step_max;
+        job->step_at_ms = core->t; /* the least one stands still with a silent agent */
+        core->look = core->look || job->d.stop_request; /* it does not leave as it was asked */
+    }
+    job->behind += slot->step <= job->step ? 1 : 0;
+    job->behind -= before <= job->step ? 1 : 0;
+    if (!job->counted || job->behind == 0) {
+        count_behind(core, job);
     }
 }
 
@@ -379,12 +400,14 @@ static void report_one(struct core *core, struct node *node, const struct attemp
         launch_refused(core, job, node, report);
         return;
     }
+    uint64_t before = slot->step;
     slot_progress(core, job, slot, report);
     if (core->old_store) {
+        job->counted = false;
         return; /* this attempt may be long over: who ended in it is no news */
     }
     look_at_ends(core, job, slot, node, report);
-    job_progress(core, job);
+    job_progress(core, job, slot, before);
     uint32_t step_ms = report->ranks[0].step_ms;
     if (step_ms != 0) {
         job->step_ms = step_ms;

@@ -135,6 +135,8 @@ struct job {
     uint32_t slots_done;
     /* soft */
     uint64_t step;       /* least completed step over all slots, 0 = none yet */
+    uint32_t behind;     /* slots that have not passed it */
+    bool counted;        /* behind says so */
     uint64_t step_top;   /* furthest step that any rank completed: what a rollback takes away */
     uint64_t step_at_ms; /* when step_top last moved: whether any rank still makes steps */
     uint32_t step_ms;    /* median step time as the ranks report it */

@@ -49,16 +49,6 @@ const struct node *core_node(const struct core *core, uint32_t id)
     return id >= 1 && id <= core->node_count ? &core->nodes[id - 1] : NULL;
 }
 
-uint32_t core_node_find(const struct core *core, const char *name)
-{
-    for (uint32_t i = 0; i < core->node_count; i++) {
-        if (text_equal(core->nodes[i].d.name, name)) {
-            return i + 1;
-        }
-    }
-    return 0;
-}
-
 uint32_t core_mark_count(const struct core *core, uint32_t node)
 {
     uint32_t count = 0;

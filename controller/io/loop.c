@@ -141,6 +141,7 @@ static void step_events(struct loop *loop)
         struct queued_event *queued = &loop->events[loop->event_first];
         loop->event_first = (loop->event_first + 1) % LOOP_EVENTS_MAX;
         loop->event_count--;
+        queued->event.more = true; /* the tick after them looks at all that they changed */
         step(loop, &queued->event);
         if (queued->message != NULL) {
             message_done(queued->message);

@@ -254,6 +254,7 @@ static void step(struct sim *sim, struct event *event)
     event->now_ms = ctl_mono_ms(sim);
     event->wall_ms = ctl_wall_ms(sim);
     event->pending_records = (uint32_t)(ctl->record_count - ctl->durable);
+    event->more = ctl->more;
     struct core_output output = {0};
     core_step(ctl->core, event, &output);
     trace_lines(sim, output.trace);
@@ -367,12 +368,15 @@ void ctl_turn(struct sim *sim)
     ctl->last = NULL;
     while (input != NULL) {
         struct sim_input *next = input->next;
+        /* Scripts are about one event after the other; else a turn's events are looked at as one. */
+        ctl->more = next != NULL && !sim->scripted;
         if (!sim->over) {
             step_input(sim, input);
         }
         free_input(input);
         input = next;
     }
+    ctl->more = false;
     end_turn(sim);
 }
 

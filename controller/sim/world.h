@@ -168,6 +168,7 @@ struct sim_controller {
     struct sim_input *first;
     struct sim_input *last;
     bool turn_due;
+    bool more;        /* the turn has further inputs */
     uint64_t tick_ms; /* armed for */
 
     struct record *journal; /* durable first, then what waits */
