@@ -88,8 +88,8 @@ static struct node *pick_prober(struct core *core, const struct node *target, ui
 {
     for (uint32_t i = 0; i < core->node_count; i++) {
         struct node *node = &core->nodes[(from + i) % core->node_count];
-        bool rack_ok = !other_rack || !text_equal(node->d.rack, target->d.rack);
-        if (node != not_this && rack_ok && may_probe(core, node, target)) {
+        if (node != not_this && may_probe(core, node, target) &&
+            !(other_rack && text_equal(node->d.rack, target->d.rack))) {
             return node;
         }
     }
@@ -116,7 +116,7 @@ static void probe_begin(struct core *core, struct node *node)
     node->answers = 0;
     node->answer_now = 255;
     node->probe_ms = core->t + core->config.probe_timeout_ms + SLACK_MS;
-    if (node->d.peer_port == 0 || node->d.address[0] == '\0') {
+    if (node->d.peer_port == 0 || node->d.address[0] == '\0' || core->alone_ms == core->t) {
         return; /* it cannot be asked: nobody is, and only time tells */
     }
     uint32_t from = (uint32_t)prng_below(&core->prng, core->node_count);

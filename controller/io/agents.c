@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "controller/core/state.h"
+#include "controller/io/message_pool.h"
 #include "proto/base/check.h"
 #include "proto/base/log.h"
 #include "proto/base/mem.h"
@@ -136,8 +137,7 @@ static void hello_came(struct agents *agents, struct link *link, struct message 
         loop_hello(agents->loop, link->id, message);
         return;
     }
-    message_done(message);
-    (void)mem_free(message);
+    message_pool_give(loop_messages(agents->loop), message);
 }
 
 /* What a node may not say, although the frame is well formed. NULL: all is well. */
@@ -173,8 +173,7 @@ static void node_said(struct agents *agents, struct link *link, struct message *
         loop_message(agents->loop, link->id, message);
         return;
     }
-    message_done(message);
-    (void)mem_free(message);
+    message_pool_give(loop_messages(agents->loop), message);
 }
 
 static void message_cb(void *context, struct session *session, struct message *message)
@@ -195,8 +194,7 @@ static void message_cb(void *context, struct session *session, struct message *m
         node_said(agents, link, message);
         return;
     }
-    message_done(message);
-    (void)mem_free(message);
+    message_pool_give(loop_messages(agents->loop), message);
     session_end(session, SESSION_END_UNEXPECTED, "the first message must be a hello");
 }
 
@@ -567,6 +565,7 @@ int agents_create(struct loop *loop, const struct agents_options *options,
         .ended = ended_cb,
         .freed = freed_cb,
         .context = agents,
+        .messages = loop_messages(loop),
         .read_buffer = mem_alloc(1, SESSION_READ_SIZE),
     };
     agents->links = mem_alloc(options->sessions_max, sizeof(*agents->links));

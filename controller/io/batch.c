@@ -9,6 +9,8 @@
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
+enum { KEPT_ACTIONS_MAX = 256 }; /* of a batch that is used again */
+
 struct waiter {
     void (*callback)(void *context); /* NULL: forgotten */
     void *context;
@@ -57,6 +59,22 @@ struct batch *batch_free(struct batch *batch)
     (void)mem_free(batch->waiters);
     (void)mem_free(batch->trace);
     return mem_free(batch);
+}
+
+bool batch_reuse(struct batch *batch)
+{
+    if (batch->action_capacity > KEPT_ACTIONS_MAX || batch->waiter_capacity > KEPT_ACTIONS_MAX ||
+        batch->trace != NULL) {
+        return false;
+    }
+    free_records(batch);
+    batch->next = NULL;
+    batch->ticket = 0;
+    batch->first_sequence = 0;
+    batch->last_sequence = 0;
+    batch->action_count = 0;
+    batch->waiter_count = 0;
+    return true;
 }
 
 /* Room for `more` further elements of an array; doubles, so that adding is cheap. */

@@ -22,6 +22,8 @@ struct batch_list {
 };
 
 struct batch *batch_create(void);
+/* Empties it and keeps its memory for another turn; false: it has grown too large to be kept. */
+bool batch_reuse(struct batch *batch);
 struct batch *batch_free(struct batch *batch);
 
 void batch_add(struct batch *batch, const struct core_output *output);

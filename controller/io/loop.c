@@ -21,6 +21,7 @@
 
 #include "controller/core/state.h"
 #include "controller/io/batch.h"
+#include "controller/io/message_pool.h"
 #include "proto/base/check.h"
 #include "proto/base/log.h"
 #include "proto/base/mem.h"
@@ -61,6 +62,7 @@ struct loop {
     bool started;
     bool finished; /* no more events are stepped */
 
+    struct message_pool messages;
     struct queued_event events[LOOP_EVENTS_MAX];
     uint32_t event_first;
     uint32_t event_count;
@@ -71,6 +73,7 @@ struct loop {
     uint64_t request_id;
 
     struct batch *open;     /* of this turn; never NULL */
+    struct batch *spare;    /* one that has left, with its memory, for the next turn; or NULL */
     struct batch_list held; /* appended, not yet durable; oldest first */
     struct batch *leaving;  /* whose callbacks run right now */
     bool releasing;
@@ -143,10 +146,8 @@ static void step_events(struct loop *loop)
         loop->event_count--;
         queued->event.more = true; /* the tick after them looks at all that they changed */
         step(loop, &queued->event);
-        if (queued->message != NULL) {
-            message_done(queued->message);
-            queued->message = mem_free(queued->message);
-        }
+        message_pool_give(&loop->messages, queued->message);
+        queued->message = NULL;
     }
 }
 
@@ -185,10 +186,7 @@ static void step_requests(struct loop *loop)
 static void queue_event(struct loop *loop, const struct event *event, struct message *message)
 {
     if (loop->finished) {
-        if (message != NULL) {
-            message_done(message);
-            (void)mem_free(message);
-        }
+        message_pool_give(&loop->messages, message);
         return;
     }
     if (loop->event_count == LOOP_EVENTS_MAX) {
@@ -364,7 +362,11 @@ static void release(struct loop *loop)
     struct batch *batch;
     while ((batch = batch_list_take(&loop->held, loop->store_status.durable_ticket)) != NULL) {
         release_batch(loop, batch);
-        (void)batch_free(batch);
+        if (loop->spare == NULL && batch_reuse(batch)) {
+            loop->spare = batch;
+        } else {
+            (void)batch_free(batch);
+        }
     }
     if (commit) {
         call_watchers(loop);
@@ -439,7 +441,8 @@ static void seal(struct loop *loop)
         return;
     }
     batch_list_put(&loop->held, loop->open);
-    loop->open = batch_create();
+    loop->open = loop->spare != NULL ? loop->spare : batch_create();
+    loop->spare = NULL;
     if (store_snapshot_due(loop->store)) {
         take_snapshot(loop);
     }
@@ -619,10 +622,7 @@ struct loop *loop_free(struct loop *loop)
         struct queued_event *queued = &loop->events[loop->event_first];
         loop->event_first = (loop->event_first + 1) % LOOP_EVENTS_MAX;
         loop->event_count--;
-        if (queued->message != NULL) {
-            message_done(queued->message);
-            (void)mem_free(queued->message);
-        }
+        message_pool_give(&loop->messages, queued->message);
     }
     requests_free(loop->requests);
     requests_free(loop->unanswered);
@@ -631,6 +631,8 @@ struct loop *loop_free(struct loop *loop)
         (void)batch_free(batch);
     }
     (void)batch_free(loop->open);
+    (void)batch_free(loop->spare);
+    message_pool_done(&loop->messages);
     return mem_free(loop);
 }
 
@@ -701,6 +703,11 @@ const struct core *loop_core(const struct loop *loop)
 struct store *loop_store(const struct loop *loop)
 {
     return loop->store;
+}
+
+struct message_pool *loop_messages(struct loop *loop)
+{
+    return &loop->messages;
 }
 
 uv_loop_t *loop_uv(const struct loop *loop)

@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "controller/io/message_pool.h"
 #include "proto/base/check.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
@@ -265,7 +266,8 @@ static enum session_end end_of_code(int code)
 /* Decodes one frame and gives the message to the owner. */
 static void frame_came(struct session *session, const struct frame *frame)
 {
-    struct message *message = mem_try(1, sizeof(*message));
+    struct message_pool *pool = session->owner->messages;
+    struct message *message = message_pool_take(pool);
     struct err err = {0};
     if (message == NULL) {
         session_end(session, SESSION_END_FULL, "no memory for a message");
@@ -273,7 +275,8 @@ static void frame_came(struct session *session, const struct frame *frame)
     }
     int result = wire_decode(frame->kind, frame->body, frame->size, message, &err);
     if (result < 0) {
-        (void)mem_free(message);
+        message->kind = 0; /* nothing was decoded into it */
+        message_pool_give(pool, message);
         (void)err_wrap(&err, "%s", message_kind_name(frame->kind));
         session_end(session, SESSION_END_INVALID, err.text);
         return;

@@ -56,7 +56,7 @@ const char *session_end_word(enum session_end end);
 struct session;
 
 struct session_owner {
-    /* A valid message. message is the owner's from now on: message_done() and mem_free(). */
+    /* A valid message, out of `messages`; it is the owner's from now on: message_pool_give(). */
     void (*message)(void *context, struct session *session, struct message *message);
     /* No more messages will come and nothing more can be sent; called once, never from within
      * session_send() or session_end(). text says what happened, for the log. */
@@ -64,7 +64,8 @@ struct session_owner {
     /* The memory is about to be freed: the last call. */
     void (*freed)(void *context, struct session *session);
     void *context;
-    uint8_t *read_buffer; /* SESSION_READ_SIZE bytes, shared by all sessions of one loop */
+    struct message_pool *messages; /* borrowed for the sessions' lives */
+    uint8_t *read_buffer;          /* SESSION_READ_SIZE bytes, shared by all sessions of one loop */
 };
 
 /* Takes the waiting connection of a listening handle. key: NULL = no TLS. key and owner are

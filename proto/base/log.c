@@ -96,6 +96,16 @@ static void line_byte(struct line *line, char byte, bool plain, bool quoted)
     }
 }
 
+/* How many bytes from here on are shown as they are, whatever the value is: most of them. */
+static size_t harmless(const char *text)
+{
+    size_t size = 0;
+    while (text[size] >= 0x20 && text[size] < 0x7f && text[size] != '"' && text[size] != '\\') {
+        size++;
+    }
+    return size;
+}
+
 /* A value, cut at VALUE_SIZE_MAX bytes. Values come from anywhere: if one is not UTF-8, all its
  * bytes above ASCII are shown as escapes. */
 static void line_value(struct line *line, const char *value, bool quoted)
@@ -104,8 +114,14 @@ static void line_value(struct line *line, const char *value, bool quoted)
     bool whole = text_copy(cut, sizeof(cut), value);
     bool plain = text_is_utf8(cut, strlen(cut));
     line_text(line, quoted ? "\"" : "");
-    for (const char *byte = cut; *byte != '\0'; byte++) {
-        line_byte(line, *byte, plain, quoted);
+    for (const char *byte = cut; *byte != '\0';) {
+        size_t run = harmless(byte);
+        line_put(line, byte, run);
+        byte += run;
+        if (*byte != '\0') {
+            line_byte(line, *byte, plain, quoted);
+            byte++;
+        }
     }
     line_text(line, whole ? "" : "...");
     line_text(line, quoted ? "\"" : "");

@@ -7,6 +7,7 @@
 #include "proto/wire/wire.h"
 
 #include <errno.h>
+#include <stdalign.h>
 #include <string.h>
 
 #include <protobuf-c/protobuf-c.h>
@@ -17,7 +18,10 @@
 #include "proto/wire/frame.h"
 #include "proto/wire/kinds.h"
 
-enum { UNPACK_FACTOR = 4 }; /* memory for unpacking, as a multiple of the kind's longest body */
+enum {
+    UNPACK_FACTOR = 4, /* memory for unpacking, as a multiple of the kind's longest body */
+    ARENA_SIZE = 8192, /* … of which so much comes from the stack: a beat needs no allocation */
+};
 
 bool wire_protocol_fits(uint32_t protocol)
 {
@@ -72,6 +76,8 @@ int wire_encode(const struct message *message, struct buf *out, struct err *err)
 /* Counts what was ever given out and not what is still in use: that too bounds the work. */
 struct budget {
     size_t left;
+    size_t arena_used;
+    uint8_t *arena; /* of the caller's stack: what unpacks into little costs no allocation */
     bool spent;   /* a request went beyond it */
     bool refused; /* the system had no memory */
 };
@@ -88,7 +94,15 @@ static void *budget_alloc(void *data, size_t size)
         budget->spent = true;
         return NULL;
     }
-    union block *block = mem_try(1, sizeof *block + size);
+    size_t whole = (sizeof(union block) + size + sizeof(union block) - 1) / sizeof(union block) *
+                   sizeof(union block);
+    union block *block = NULL;
+    if (whole <= ARENA_SIZE - budget->arena_used) {
+        block = (union block *)(void *)(budget->arena + budget->arena_used);
+        budget->arena_used += whole;
+    } else {
+        block = mem_try(1, sizeof *block + size);
+    }
     if (block == NULL) {
         budget->refused = true;
         return NULL;
@@ -100,8 +114,10 @@ static void *budget_alloc(void *data, size_t size)
 
 static void budget_free(void *data, void *pointer)
 {
-    (void)data;
-    if (pointer != NULL) {
+    const struct budget *budget = data;
+    uintptr_t offset = (uintptr_t)pointer - (uintptr_t)budget->arena; /* wraps below it */
+    bool in_arena = offset < ARENA_SIZE;
+    if (pointer != NULL && !in_arena) {
         (void)mem_free((union block *)pointer - 1);
     }
 }
@@ -135,7 +151,8 @@ static int decode(const struct wire_kind *kind, const uint8_t *body, size_t size
     if (size > kind->size_max) {
         return err_set(err, -EMSGSIZE, "%zu bytes, at most %u", size, kind->size_max);
     }
-    struct budget budget = {.left = (size_t)kind->size_max * UNPACK_FACTOR};
+    alignas(union block) uint8_t arena[ARENA_SIZE];
+    struct budget budget = {.left = (size_t)kind->size_max * UNPACK_FACTOR, .arena = arena};
     ProtobufCAllocator allocator = {
         .alloc = budget_alloc, .free = budget_free, .allocator_data = &budget};
     const uint8_t nothing = 0;

@@ -26,7 +26,7 @@ PATIENT = "recovery: {retries: {user: 1000, unknown: 1000}, no_progress_limit: 1
 class Fleet(Cluster):
     """`with Fleet("name", 2112) as fleet`: the agents are connected. Nodes are n00001 …"""
 
-    def __init__(self, name, agents, tls=False, wait_s=120):
+    def __init__(self, name, agents, tls=False, wait_s=float(os.environ.get("FLEET_WAIT", "120"))):
         folder = build_dir() / "bench" / name
         shutil.rmtree(folder, ignore_errors=True)
         super().__init__(0, folder=folder, start_grace="1s", beside={
