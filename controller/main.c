@@ -362,6 +362,10 @@ static int make_core(struct controller *controller, struct err *err)
 static void carry(void *context, const struct action *action)
 {
     struct controller *controller = context;
+    if (action == NULL) {
+        agents_flush(controller->agents);
+        return;
+    }
     if (action->kind != ACTION_FENCE) {
         agents_carry(controller->agents, action);
         return;

@@ -28,6 +28,7 @@
 #include "proto/wire/frame.h"
 #include "proto/wire/wire.h"
 
+enum { FRAMES_GATHERED_MAX = 64 << 10 };
 enum { PLACE_BITS = 16, PLACE_MASK = (1 << PLACE_BITS) - 1 };
 
 enum link_step { LINK_CONNECTED, LINK_HELD, LINK_WELCOMED };
@@ -60,7 +61,8 @@ struct agents {
     uint32_t free_count;
     struct agents_relay relay;
     struct agents_figures figures;
-    struct buf frame;       /* scratch of one frame */
+    struct buf frame;       /* encoded for `gathering`, and not sent yet */
+    struct link *gathering; /* NULL: nobody */
     struct message message; /* scratch of one action */
     uint64_t log_second;
     uint32_t log_lines;
@@ -115,6 +117,7 @@ static void refuse_version(struct agents *agents, struct link *link, const struc
                       "most one minor version apart",
                       WIRE_MAJOR, WIRE_MINOR, hello->protocol >> 16, hello->protocol & 0xffff);
     send_message(agents, link, message);
+    agents_flush(agents);
     session_end(link->session, SESSION_END_VERSION, message->u.welcome.text);
 }
 
@@ -251,10 +254,25 @@ static void freed_cb(void *context, struct session *session)
 
 /* ---- actions out --------------------------------------------------------------------------- */
 
+void agents_flush(struct agents *agents)
+{
+    if (agents->frame.size > 0) {
+        session_send(agents->gathering->session, agents->frame.data, agents->frame.size);
+        buf_clear(&agents->frame);
+    }
+    agents->gathering = NULL;
+}
+
+/* Frames for one agent that follow each other leave together, at agents_flush(): a hello is answered
+ * with three or four, and each write costs more than all that is in it. */
 static void send_message(struct agents *agents, struct link *link, const struct message *message)
 {
     struct err err = {0};
-    buf_clear(&agents->frame);
+    if (agents->gathering != link || agents->frame.size > FRAMES_GATHERED_MAX) {
+        agents_flush(agents);
+        agents->gathering = link;
+    }
+    size_t before = agents->frame.size;
     if (wire_encode(message, &agents->frame, &err) < 0) {
         agents->figures.encode_errors++;
         log_line(LOG_ERROR, "encode-failed", "a message cannot be sent, ignoring", "kind",
@@ -262,8 +280,7 @@ static void send_message(struct agents *agents, struct link *link, const struct 
         return;
     }
     agents->figures.frames_sent++;
-    agents->figures.bytes_sent += agents->frame.size;
-    session_send(link->session, agents->frame.data, agents->frame.size);
+    agents->figures.bytes_sent += agents->frame.size - before;
 }
 
 bool agents_send(struct agents *agents, uint64_t session, const struct message *message)
@@ -273,6 +290,7 @@ bool agents_send(struct agents *agents, uint64_t session, const struct message *
         return false;
     }
     send_message(agents, link, message);
+    agents_flush(agents);
     return true;
 }
 
@@ -349,6 +367,7 @@ void agents_carry(struct agents *agents, const struct action *action)
     if (action->kind == ACTION_SEND) {
         carry_send(agents, link, action);
     } else if (action->kind == ACTION_CLOSE) {
+        agents_flush(agents);
         session_end(link->session, SESSION_END_CORE, action->u.text);
     }
 }
@@ -575,7 +594,7 @@ int agents_create(struct loop *loop, const struct agents_options *options,
         agents->free_list[agents->free_count] = place - 1;
         agents->free_count++;
     }
-    buf_init(&agents->frame, FRAME_SIZE_MAX);
+    buf_init(&agents->frame, FRAMES_GATHERED_MAX + FRAME_SIZE_MAX);
     CHECK(uv_tcp_init(loop_uv(loop), &agents->listener) == 0);
     CHECK(uv_timer_init(loop_uv(loop), &agents->sweeper) == 0);
     agents->listener.data = agents;

@@ -48,8 +48,10 @@ MUST_CHECK int agents_parse_address(const char *text, struct sockaddr_storage *r
                                     bool *ret_loopback, struct err *err);
 uint16_t agents_port(const struct agents *agents); /* the real one when it was 0 */
 
-/* Carries out a durable ACTION_SEND, ACTION_CLOSE or ACTION_PING. */
+/* Carries out a durable ACTION_SEND, ACTION_CLOSE or ACTION_PING. What is to be sent may wait until
+ * agents_flush(), which the caller owes before the loop goes on. */
 void agents_carry(struct agents *agents, const struct action *action);
+void agents_flush(struct agents *agents);
 /* Sends a message that rests on nothing durable (relays). false when the session is gone. */
 bool agents_send(struct agents *agents, uint64_t session, const struct message *message);
 bool agents_has_session(const struct agents *agents, uint64_t session);

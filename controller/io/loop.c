@@ -333,6 +333,9 @@ static void release_batch(struct loop *loop, struct batch *batch)
     for (uint32_t index = 0; index < end; index++) {
         carry(loop, batch_action(batch, index));
     }
+    if (loop->carrier != NULL && count > 0) {
+        loop->carrier(loop->carrier_context, NULL);
+    }
     if (crash) {
         drill_die();
     }

@@ -57,8 +57,8 @@ void loop_closed(struct loop *loop, uint64_t session);
 void loop_pinged(struct loop *loop, uint64_t session, bool alive);
 void loop_fenced(struct loop *loop, uint32_t node, bool ok); /* answer to ACTION_FENCE */
 
-/* Carries out one durable action other than ACTION_REPLY. Borrowed for the call. It may queue
- * events; it must not run the loop. */
+/* Carries out one durable action other than ACTION_REPLY, borrowed for the call; NULL: these were
+ * all for now. It may queue events; it must not run the loop. */
 typedef void loop_carrier(void *context, const struct action *action);
 void loop_set_carrier(struct loop *loop, loop_carrier *carrier, void *context);
 

@@ -19,6 +19,10 @@ enum { WAIT_MS = 5000 };
 static void carry(void *context, const struct action *action)
 {
     struct bench *bench = context;
+    if (action == NULL) {
+        agents_flush(bench->agents);
+        return;
+    }
     bench->carried++;
     agents_carry(bench->agents, action);
 }
