@@ -459,10 +459,12 @@ uint64_t core_deadline_ms(const struct core *core)
 
 static void check_nodes(const struct core *core)
 {
+    uint32_t rounds = 0;
     for (uint32_t i = 0; i < core->node_count; i++) {
         const struct node *node = &core->nodes[i];
         CHECK(node->d.node == i + 1);
         CHECK(node->d.life < node_life_count);
+        rounds += node->probe_ms != 0 ? 1 : 0;
         if (node->set_aside) {
             continue; /* its life is what could be read of it */
         }
@@ -479,6 +481,7 @@ static void check_nodes(const struct core *core)
         bool free_life = node->d.life == NODE_READY || node->d.life == NODE_PROBATION;
         CHECK(!(free_life && marked));
     }
+    CHECK(rounds == core->rounds);
 }
 
 static void check_jobs(const struct core *core)

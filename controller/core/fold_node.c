@@ -91,6 +91,7 @@ int fold_node_removed(struct core *core, const struct record *r, struct err *err
     if (node->d.job != 0) {
         return err_set(err, -EINVAL, "node %s still holds a slot", node->d.name);
     }
+    core->rounds -= node->probe_ms != 0 ? 1 : 0;
     struct record_image_node d = node->d; /* who it was, to know its agent again */
     memset(node, 0, sizeof *node);
     node->d = d;

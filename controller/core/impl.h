@@ -64,6 +64,7 @@ struct node_index {
     uint32_t *by_name;    /* node ids by the hash of their name, the next free place taken; 0 = free */
     uint32_t *by_session; /* who had a session of this number last: looked at again before use */
     uint32_t mask;        /* of both: the number of places less one */
+    uint32_t *by_label;   /* numbers of labels, as by_name */
 };
 
 struct core {
@@ -120,6 +121,7 @@ struct core {
     uint64_t new_agent_ms;    /* t of the last new agent */
     uint64_t alone_ms;        /* t when last no agent at all was reachable; 0 = never */
     uint64_t suspect_ms;      /* t of the last new suspect */
+    uint32_t rounds;          /* nodes that are being asked about: their probe_ms is not 0 */
     uint64_t quiet_ms;        /* since when silence has been under half; breaker */
     bool store_failing;
     uint32_t quarantine_count;
@@ -141,6 +143,7 @@ struct core {
     uint32_t *plan_lost;
     struct layout_swap *plan_swaps;
     uint32_t *name_order;
+    uint32_t names_ordered; /* so many nodes are in it */
     struct pending_hello hellos[PENDING_HELLOS_MAX];
     struct judge_verdict verdict;
     struct fact plan_facts[PLAN_FACTS_MAX];
@@ -178,6 +181,7 @@ void index_free(struct core *core);
 void index_name(struct core *core, const struct node *node); /* a new one; names stay for ever */
 void index_session(struct core *core, const struct node *node);
 struct node *node_by_session(struct core *core, uint64_t session); /* NULL: nobody's */
+uint32_t index_label(struct core *core, const char *label); /* its number; 0 for "" */
 
 /* ---- node.c ---- */
 bool node_move_allowed(uint8_t from, uint8_t to);
@@ -316,7 +320,6 @@ uint32_t plan_spares(const struct core *core, const struct job *job); /* usable 
 /* How many of them are kept for jobs that wait in a recovery and go before this one. */
 uint32_t plan_claims(const struct core *core, const struct job *job);
 struct layout_shape plan_shape(const struct job *job);
-uint32_t plan_label(struct core *core, const char *label); /* 0 for "" */
 /* A held job runs nothing: its nodes that are to leave, or are lost, need not wait for it. */
 void plan_release_leaving(struct core *core, struct job *job);
 void plan_choose_port(struct core *core, struct job *job);

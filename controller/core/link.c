@@ -18,6 +18,8 @@ enum {
     MISSED_BEATS = 3,
     SLACK_MS = 250, /* a beat that is merely late on the way */
     PROBERS = 2,
+    WALK_MAX = 1024,   /* nodes looked at for one of them */
+    ROUNDS_MAX = 1024, /* nodes that are asked about at a time */
     ROUND_MS = 1000, /* between rounds */
     NO_PROBER_LOST_MS = 10000,
     SETTLE_MS = 1000, /* no loss until this long brought no new suspect */
@@ -43,6 +45,12 @@ static bool reachable(const struct core *core, const struct node *node)
            core->t - node->beat_ms <= 2ull * core->config.beat_ms;
 }
 
+static void round_end(struct core *core, struct node *node)
+{
+    core->rounds -= node->probe_ms != 0 ? 1 : 0;
+    node->probe_ms = 0;
+}
+
 /* ---- suspicion ------------------------------------------------------------------------------ */
 
 void link_beat(struct core *core, struct node *node)
@@ -58,7 +66,7 @@ void link_beat(struct core *core, struct node *node)
     node->closed_ms = 0;
     node->agent_silent = false;
     node->answer = 255;
-    node->probe_ms = 0;
+    round_end(core, node);
     node->asked = 0;
     node->witness = 0;
 }
@@ -82,11 +90,14 @@ static bool may_probe(const struct core *core, const struct node *prober, const 
     return prober != target && reachable(core, prober);
 }
 
-/* The next node after `from` that may ask, on another rack if `other_rack`. */
+/* The next node after `from` that may ask, on another rack if `other_rack`. Where so many in a row
+ * cannot be asked it is most of the fleet that is silent, and a thousand suspects must not look
+ * through thousands each. */
 static struct node *pick_prober(struct core *core, const struct node *target, uint32_t from,
                                 bool other_rack, const struct node *not_this)
 {
-    for (uint32_t i = 0; i < core->node_count; i++) {
+    uint32_t walk = core->node_count < WALK_MAX ? core->node_count : WALK_MAX;
+    for (uint32_t i = 0; i < walk; i++) {
         struct node *node = &core->nodes[(from + i) % core->node_count];
         if (node != not_this && may_probe(core, node, target) &&
             !(other_rack && text_equal(node->d.rack, target->d.rack))) {
@@ -109,8 +120,19 @@ static void ask(struct core *core, struct node *target, struct node *prober)
     target->probers[target->asked++] = prober->d.node;
 }
 
+/* Before the grace after a start is over nobody is judged, and while a thousand are asked about the
+ * others wait: a fleet that falls silent must not bury those who could still tell under questions. */
+static bool may_ask(const struct core *core)
+{
+    return core_ready(core) && core->rounds < ROUNDS_MAX;
+}
+
 static void probe_begin(struct core *core, struct node *node)
 {
+    if (!may_ask(core)) {
+        return;
+    }
+    core->rounds += node->probe_ms == 0 ? 1 : 0;
     node->probe_nonce = ++core->nonce;
     node->asked = 0;
     node->answers = 0;
@@ -322,7 +344,7 @@ static void look_at_suspect(struct core *core, struct node *node)
             node->answer = node->answer_now != 255 ? node->answer_now : node->answer;
             node->answer_probers = node->answers;
         }
-        node->probe_ms = 0;
+        round_end(core, node);
     }
     if (node->answer == PEER_REFUSED || node->answer == PEER_SILENT) {
         node->link = LINK_AGENT_DOWN;
@@ -344,7 +366,7 @@ static void look_at_suspect(struct core *core, struct node *node)
     if (lost && !blocked) {
         node_lose(core, node, (uint8_t)how);
         node->suspect_ms = 0;
-        node->probe_ms = 0;
+        round_end(core, node);
         return;
     }
     if (node->probe_ms == 0 && core->t - node->suspect_ms >= SLACK_MS) {

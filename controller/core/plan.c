@@ -8,33 +8,16 @@
 
 enum { PAST_MAX = 64, RESTORE_FAILURES_MAX = 2, HARDWARE_NO_PROGRESS = 10 };
 
-/* ---- labels --------------------------------------------------------------------------------- */
-
-uint32_t plan_label(struct core *core, const char *label)
-{
-    if (label[0] == '\0') {
-        return 0;
-    }
-    for (uint32_t i = 0; i < core->label_count; i++) {
-        if (text_equal(core->labels[i], label)) {
-            return i + 1;
-        }
-    }
-    if (core->label_count == LABELS_MAX) {
-        return 0; /* near to nothing: placement is still right, only less local */
-    }
-    text_copy(core->labels[core->label_count], NAME_SIZE, label);
-    return ++core->label_count;
-}
+/* ---- nodes as the layout sees them ---------------------------------------------------------- */
 
 static struct layout_node to_layout(struct core *core, const struct node *node, uint32_t order)
 {
     return (struct layout_node){.id = node->d.node,
                                 .name_order = order,
-                                .rack = plan_label(core, node->d.rack),
-                                .leaf = plan_label(core, node->d.leaf),
-                                .pod = plan_label(core, node->d.pod),
-                                .feed = plan_label(core, node->d.feed),
+                                .rack = index_label(core, node->d.rack),
+                                .leaf = index_label(core, node->d.leaf),
+                                .pod = index_label(core, node->d.pod),
+                                .feed = index_label(core, node->d.feed),
                                 .probation = node->d.life == NODE_PROBATION,
                                 .healthy_ms = service_now(core) - node->d.life_service_ms};
 }
@@ -47,9 +30,14 @@ static int by_name(const void *a, const void *b, const void *context)
     return text_order(core->nodes[x - 1].d.name, core->nodes[y - 1].d.name);
 }
 
-/* name_order[id - 1]: position of a node's name among all. */
+/* name_order[id - 1]: position of a node's name among all. Names stay for ever, so the order holds
+ * until there is one more. */
 static void order_names(struct core *core)
 {
+    if (core->names_ordered == core->node_count) {
+        return;
+    }
+    core->names_ordered = core->node_count;
     for (uint32_t i = 0; i < core->node_count; i++) {
         core->plan_ids[i] = i + 1;
     }
@@ -185,7 +173,7 @@ static uint32_t rack_of_node(const void *context, uint32_t node)
 {
     const struct judge_context *c = context;
     const struct node *n = core_node(c->core, node);
-    return n != NULL ? plan_label(c->core, n->d.rack) : 0;
+    return n != NULL ? index_label(c->core, n->d.rack) : 0;
 }
 
 static uint32_t collect_facts(const struct core *core, uint32_t incident, struct fact *facts,

@@ -29,7 +29,7 @@ class Fleet(Cluster):
     def __init__(self, name, agents, tls=False, wait_s=float(os.environ.get("FLEET_WAIT", "120"))):
         folder = build_dir() / "bench" / name
         shutil.rmtree(folder, ignore_errors=True)
-        super().__init__(0, folder=folder, start_grace="1s", beside={
+        super().__init__(0, folder=folder, start_grace="4s", beside={
             "timing.start_quiet": "200ms", "limits.agents": agents + SPARES,
             "limits.slots": max(8192, 2 * agents)})
         self.count = agents
