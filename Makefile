@@ -351,6 +351,8 @@ TEST_PROGRAM_LIBS_rank_stub := -L$(BUILD) -lkeepstep -Wl,-rpath,'$$ORIGIN/../..'
 $(BUILD)/tests/bin/rank_stub: $(BUILD)/libkeepstep.so
 TEST_PROGRAM_LIBS_rank_bench := $(BUILD)/lib/rank.a
 TEST_PROGRAM_LIBS_mailbox_tool := $(BUILD)/lib/rank.a
+TEST_PROGRAM_LIBS_layout_bench := $(BUILD)/lib/core.a $(BUILD)/lib/base.a
+$(BUILD)/tests/bench/layout_bench: $(BUILD)/lib/core.a $(BUILD)/lib/base.a
 $(BUILD)/tests/bench/rank_bench $(BUILD)/tests/bin/mailbox_tool: $(BUILD)/lib/rank.a
 
 # A fleet of agents in one process, and what measures with it: make bench.
@@ -371,7 +373,7 @@ $(GPU_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/unit/trainer/ke
 gpu-build: $(BUILD)/keepstep-trainer $(LIBKEEPSTEP) $(GPU_PROGRAMS)
 
 .PHONY: tests unit-build scenario-build fuzz-build
-unit-build: $(UNIT_TESTS) $(TEST_PROGRAMS) $(GPU_PROGRAMS)
+unit-build: $(UNIT_TESTS) $(TEST_PROGRAMS) $(SWARM) $(GPU_PROGRAMS)
 scenario-build: $(SCENARIO_TESTS)
 fuzz-build: $(FUZZ_TESTS)
 tests: unit-build scenario-build fuzz-build
@@ -423,7 +425,7 @@ test-all: deps-test
 
 # ---- lint, tools, the rest -----------------------------------------------------------------
 
-.PHONY: lint format deps deps-test demo figures clean install help
+.PHONY: lint format deps deps-test demo figures bench clean install help
 lint:
 	$(Q)KEEPSTEP_BUILD=$(BUILD) MAKE='$(MAKE)' JOBS=$(JOBS) tests/lint/lint.sh
 
@@ -442,6 +444,10 @@ demo: deps
 
 figures: all $(BUILD)/tests/bench/rank_bench
 	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) python3 tests/bench/figures.py
+
+BENCH ?=
+bench: all $(SWARM) $(BUILD)/tests/bench/layout_bench
+	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) python3 tests/bench/bench.py $(BENCH)
 
 clean:
 	rm -rf $(BUILD)
@@ -488,6 +494,7 @@ help:
 	@echo 'make lint       includes, purity, format, static analysis, banned words, shell'
 	@echo 'make format     clang-format over all of it'
 	@echo 'make figures    latencies, p50 and p99 of 50 repetitions'
+	@echo 'make bench      a swarm of 2,112 and 12,900 agents; BENCH="--only stop --quick"'
 	@echo 'make cuda       says whether CUDA and NCCL were found, and where'
 	@echo 'make deps       install what is missing (apt)'
 	@echo 'make install DESTDIR= prefix=/usr/local'

@@ -61,7 +61,7 @@ struct pending_hello {
 
 /* Nodes by name and by session, without a walk over all of them. */
 struct node_index {
-    uint32_t *by_name;    /* node ids by the hash of their name, the next free place taken; 0 = free */
+    uint32_t *by_name; /* node ids by the hash of their name, the next free place taken; 0 = free */
     uint32_t *by_session; /* who had a session of this number last: looked at again before use */
     uint32_t mask;        /* of both: the number of places less one */
     uint32_t *by_label;   /* numbers of labels, as by_name */
@@ -181,7 +181,7 @@ void index_free(struct core *core);
 void index_name(struct core *core, const struct node *node); /* a new one; names stay for ever */
 void index_session(struct core *core, const struct node *node);
 struct node *node_by_session(struct core *core, uint64_t session); /* NULL: nobody's */
-uint32_t index_label(struct core *core, const char *label); /* its number; 0 for "" */
+uint32_t index_label(struct core *core, const char *label);        /* its number; 0 for "" */
 
 /* ---- node.c ---- */
 bool node_move_allowed(uint8_t from, uint8_t to);

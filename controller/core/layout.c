@@ -153,6 +153,21 @@ struct layout_coordinates layout_of_rank(const struct layout_shape *shape, uint3
                                        .data = values[DATA]};
 }
 
+void layout_replicas(const struct layout_shape *shape, uint32_t slot_count, uint32_t *ret_replicas)
+{
+    struct digits digits;
+    bool good = digits_read(shape, &digits);
+    CHECK(good);
+    uint32_t data = 0;
+    while (digits.dimension[data] != DATA) {
+        data++;
+    }
+    for (uint32_t slot = 0; slot < slot_count; slot++) {
+        uint32_t rank = slot * shape->ranks_per_node;
+        ret_replicas[slot] = rank / digits.stride[data] % digits.size[data];
+    }
+}
+
 uint32_t layout_rank_of(const struct layout_shape *shape, struct layout_coordinates at)
 {
     struct digits digits;

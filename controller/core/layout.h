@@ -42,6 +42,8 @@ struct layout_coordinates {
 MUST_CHECK int layout_check_shape(const struct layout_shape *shape, uint32_t *ret_world,
                                   uint32_t *ret_slots, struct err *err);
 struct layout_coordinates layout_of_rank(const struct layout_shape *shape, uint32_t rank);
+/* ret_replicas[slot] <- the data coordinate of its first rank. */
+void layout_replicas(const struct layout_shape *shape, uint32_t slot_count, uint32_t *ret_replicas);
 uint32_t layout_rank_of(const struct layout_shape *shape, struct layout_coordinates at);
 
 enum { LAYOUT_SLOTS_MAX = 16384, LAYOUT_NODES_MAX = 20480 };

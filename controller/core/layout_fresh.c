@@ -237,11 +237,6 @@ static void order_racks(const struct placement *placement)
 
 /* ---- replicas ---------------------------------------------------------------------------- */
 
-static uint32_t replica_of(const struct layout_shape *shape, uint32_t slot)
-{
-    return layout_of_rank(shape, slot * shape->ranks_per_node).data;
-}
-
 static int compare_slots(const void *a, const void *b, const void *context)
 {
     const uint32_t *replica = context;
@@ -260,8 +255,8 @@ static void group_slots(struct placement *placement)
     struct layout_scratch *scratch = placement->scratch;
     uint32_t *replica = scratch->holder;
     bool sorted = true;
+    layout_replicas(placement->shape, placement->slot_count, replica);
     for (uint32_t slot = 0; slot < placement->slot_count; slot++) {
-        replica[slot] = replica_of(placement->shape, slot);
         sorted = sorted && (slot == 0 || replica[slot - 1] <= replica[slot]);
         scratch->slots[slot] = slot;
     }

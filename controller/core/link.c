@@ -20,7 +20,7 @@ enum {
     PROBERS = 2,
     WALK_MAX = 1024,   /* nodes looked at for one of them */
     ROUNDS_MAX = 1024, /* nodes that are asked about at a time */
-    ROUND_MS = 1000, /* between rounds */
+    ROUND_MS = 1000,   /* between rounds */
     NO_PROBER_LOST_MS = 10000,
     SETTLE_MS = 1000, /* no loss until this long brought no new suspect */
     BREAKER_WINDOW_MS = 10000,

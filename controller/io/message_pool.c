@@ -6,8 +6,7 @@
 
 struct message *message_pool_take(struct message_pool *pool)
 {
-    return pool->count > 0 ? pool->messages[--pool->count]
-                           : mem_try(1, sizeof(struct message));
+    return pool->count > 0 ? pool->messages[--pool->count] : mem_try(1, sizeof(struct message));
 }
 
 void message_pool_give(struct message_pool *pool, struct message *message)
