@@ -78,8 +78,8 @@ struct budget {
     size_t left;
     size_t arena_used;
     uint8_t *arena; /* of the caller's stack: what unpacks into little costs no allocation */
-    bool spent;   /* a request went beyond it */
-    bool refused; /* the system had no memory */
+    bool spent;     /* a request went beyond it */
+    bool refused;   /* the system had no memory */
 };
 
 union block {
