@@ -496,16 +496,19 @@ static void check_jobs(const struct core *core)
         }
         CHECK(sum == job->d.settled_service_ms - job->d.submitted_service_ms);
         uint32_t done = 0;
+        uint32_t behind = 0;
         for (uint32_t k = 0; k < job->slot_count; k++) {
             const struct slot *slot = core_slot(core, job, k);
             CHECK(slot->d.job == job->d.job && slot->d.slot == k);
             done += slot->d.done ? 1 : 0;
+            behind += slot->step <= job->step ? 1 : 0;
             if (slot->d.node != 0) {
                 CHECK(core_node(core, slot->d.node)->d.job == job->d.job);
                 CHECK(core_node(core, slot->d.node)->d.slot == k);
             }
         }
         CHECK(done == job->slots_done);
+        CHECK(!job->counted || behind == job->behind);
         CHECK(!core_job_over(job) || (job->slot_count == 0 && job->d.recovery == 0));
         bool working = job->d.state == JOB_RECOVERING || job->d.state == JOB_STARTING;
         CHECK(!working || job->d.quarantined || job->d.recovery != 0);

@@ -1,0 +1,137 @@
+/* turns_test.c: what a turn of the driver brings at once is looked at once, and comes to the same; and
+ * who is found by a name, a session or a label is who has it. */
+#include "tests/lib/test.h"
+
+#include <string.h>
+
+#include "controller/core/core.h"
+#include "controller/core/state.h"
+#include "proto/base/text.h"
+
+enum { NODES = 40, FIRST_MS = 1000 };
+
+struct turns {
+    struct core *core;
+    uint64_t now_ms;
+    uint32_t looks; /* deadlines that were owed at once */
+};
+
+static struct core_output step(struct turns *turns, struct event *event)
+{
+    struct core_output output;
+    event->now_ms = turns->now_ms;
+    event->wall_ms = 1764000000000 + turns->now_ms;
+    core_step(turns->core, event, &output);
+    return output;
+}
+
+static void begin(struct turns *turns)
+{
+    struct core_limits limits = core_limits_default;
+    limits.agents = NODES;
+    struct core_config config = {.start_grace_ms = 1000, .start_quiet_ms = 100};
+    *turns = (struct turns){.now_ms = FIRST_MS};
+    assert_int_equal(core_create(&limits, &config, 1, &turns->core), 0);
+    struct event event = {.kind = EVENT_START};
+    (void)text_copy(event.u.start.cluster_id, CLUSTER_ID_SIZE, "00112233445566778899aabbccddeeff");
+    (void)text_copy(event.u.start.store_id, CLUSTER_ID_SIZE, "ffeeddccbbaa99887766554433221100");
+    (void)step(turns, &event);
+}
+
+static struct message *hello(uint32_t node)
+{
+    static struct message message;
+    memset(&message, 0, sizeof(message));
+    message.kind = MSG_HELLO;
+    struct msg_hello *u = &message.u.hello;
+    (void)text_format(u->node, NAME_SIZE, "n-%u", node);
+    (void)text_format(u->boot_id, BOOT_ID_SIZE, "boot-%u", node);
+    (void)text_copy(u->address, ADDRESS_SIZE, "127.0.0.1");
+    u->incarnation = 1;
+    u->peer_port = 1;
+    return &message;
+}
+
+static uint64_t session_of(uint32_t node)
+{
+    return (uint64_t)(node + 1) << 16 | node; /* as the driver numbers them */
+}
+
+/* All nodes say hello and send a beat, then every fourth connection closes. */
+static void play(struct turns *turns, bool more)
+{
+    for (uint32_t node = 0; node < NODES; node++) {
+        struct event event = {.kind = EVENT_HELLO,
+                              .more = more,
+                              .session = session_of(node),
+                              .u.hello = &hello(node)->u.hello};
+        (void)step(turns, &event);
+        turns->looks += core_deadline_ms(turns->core) <= turns->now_ms ? 1 : 0;
+        struct message beat = {.kind = MSG_BEAT};
+        beat.u.beat = (struct msg_beat){.sequence = 1, .sent_ms = 1, .checks_ok = true};
+        event = (struct event){
+            .kind = EVENT_MESSAGE, .more = more, .session = session_of(node), .u.message = &beat};
+        (void)step(turns, &event);
+    }
+    for (uint32_t node = 0; node < NODES; node += 4) {
+        struct event event = {.kind = EVENT_CLOSED, .more = more, .session = session_of(node)};
+        (void)step(turns, &event);
+    }
+    struct event tick = {.kind = EVENT_TICK};
+    (void)step(turns, &tick);
+    core_check(turns->core);
+}
+
+static void test_one_look_comes_to_the_same(void **state)
+{
+    (void)state;
+    struct turns single, together;
+    begin(&single);
+    begin(&together);
+    play(&single, false);
+    play(&together, true);
+    assert_int_equal(single.looks, 0);
+    assert_int_equal(together.looks, NODES); /* owed from the first event on */
+    assert_int_equal(core_digest(single.core), core_digest(together.core));
+    assert_true(core_deadline_ms(together.core) > together.now_ms);
+    assert_int_equal(core_deadline_ms(single.core), core_deadline_ms(together.core));
+    (void)core_free(single.core);
+    (void)core_free(together.core);
+}
+
+static void test_names_and_sessions(void **state)
+{
+    (void)state;
+    struct turns turns;
+    begin(&turns);
+    play(&turns, true);
+    for (uint32_t node = 0; node < NODES; node++) {
+        char name[NAME_SIZE];
+        (void)text_format(name, sizeof(name), "n-%u", node);
+        uint32_t id = core_node_find(turns.core, name);
+        assert_int_equal(id, node + 1);
+        assert_int_equal(core_node(turns.core, id)->session, node % 4 == 0 ? 0 : session_of(node));
+    }
+    assert_int_equal(core_node_find(turns.core, "n-40"), 0);
+    /* Another session whose number falls on the same place: both are found. */
+    const uint64_t other = session_of(1) + (1ull << 40);
+    struct event event = {.kind = EVENT_HELLO, .session = other, .u.hello = &hello(4)->u.hello};
+    (void)step(&turns, &event);
+    assert_int_equal(core_node(turns.core, 5)->session, other);
+    struct message beat = {.kind = MSG_BEAT};
+    beat.u.beat = (struct msg_beat){.sequence = 7, .sent_ms = 2, .checks_ok = true};
+    event = (struct event){.kind = EVENT_MESSAGE, .session = session_of(1), .u.message = &beat};
+    (void)step(&turns, &event);
+    assert_int_equal(core_node(turns.core, 2)->beat_sequence, 7);
+    assert_int_equal(core_node(turns.core, 5)->beat_sequence, 0);
+    (void)core_free(turns.core);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_look_comes_to_the_same),
+        cmocka_unit_test(test_names_and_sessions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
