@@ -17,8 +17,6 @@
 /* 15 digits: what a fraction of a second or a ratio needs, without the noise of the last bits. */
 #define DUMP_FLAGS (JSON_INDENT(2) | JSON_REAL_PRECISION(15))
 
-enum { TAG_SIZE = 128 };
-
 static void add_header(struct MHD_Response *response, const char *name, const char *value)
 {
     enum MHD_Result added = MHD_add_response_header(response, name, value);
@@ -73,9 +71,10 @@ static struct MHD_Response *response_of(char *text, size_t size)
 /* "STORE-REVISION-CONTENT": steps and connections change without a record, so the revision alone
  * would hide changes. */
 static void make_tag(const struct http_request *request, const char *text, size_t size,
-                     char tag[TAG_SIZE])
+                     char tag[SHARED_TAG_SIZE])
 {
-    text_format(tag, TAG_SIZE, "\"%s-%llu-%016llx\"", core_globals(http_core(request))->store_id,
+    text_format(tag, SHARED_TAG_SIZE, "\"%s-%llu-%016llx\"",
+                core_globals(http_core(request))->store_id,
                 (unsigned long long)loop_revision(request->api->loop),
                 (unsigned long long)hash_bytes(HASH_INIT, text, size));
 }
@@ -93,9 +92,23 @@ static bool only_reads(const struct http_request *request)
     return text_equal(request->method, "GET") || text_equal(request->method, "HEAD");
 }
 
+void answer_tagged(struct http_request *request, struct MHD_Response *response, const char *tag)
+{
+    bool known = is_known(request, tag);
+    if (known) {
+        MHD_destroy_response(response);
+        response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    } else {
+        add_header(response, "Content-Type", "application/json");
+    }
+    add_header(response, "ETag", tag);
+    add_header(response, "Cache-Control", "private, no-cache");
+    set_response(request, known ? 304 : 200, response);
+}
+
 void http_answer_now(struct http_request *request, unsigned int status, json_t *json)
 {
-    char tag[TAG_SIZE];
+    char tag[SHARED_TAG_SIZE];
     size_t size = 0;
     char *text = dump(json, &size);
     if (text == NULL) {
@@ -103,23 +116,20 @@ void http_answer_now(struct http_request *request, unsigned int status, json_t *
                      "the answer is longer than %d bytes", HTTP_ANSWER_MAX);
         return;
     }
+    struct MHD_Response *response = NULL;
     make_tag(request, text, size, tag);
-    bool known = status == 200 && only_reads(request) && is_known(request, tag);
-    if (known) {
-        text = mem_free(text);
-        size = 0;
+    if (status == 200 && only_reads(request)) {
+        response = request->made_ms != 0 ? shared_keep(request, text, size, tag) : NULL;
+        answer_tagged(request, response != NULL ? response : response_of(text, size), tag);
+        return;
     }
-    struct MHD_Response *response =
-        known ? MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT)
-              : response_of(text, size);
-    if (!known) {
-        add_header(response, "Content-Type", "application/json");
-    }
+    response = response_of(text, size);
+    add_header(response, "Content-Type", "application/json");
     if (only_reads(request)) {
         add_header(response, "ETag", tag);
     }
     add_header(response, "Cache-Control", "private, no-cache");
-    set_response(request, known ? 304 : status, response);
+    set_response(request, status, response);
 }
 
 static void durable_cb(void *context)
@@ -136,6 +146,8 @@ void http_answer(struct http_request *request, unsigned int status, json_t *json
     request->status = status;
     request->waiting = json;
     request->waits_ms = loop_now_ms();
+    request->made_ms = request->waits_ms;
+    request->records = shared_records(request);
     loop_when_durable(request->api->loop, durable_cb, request);
 }
 

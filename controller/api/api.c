@@ -266,5 +266,6 @@ struct api *api_free(struct api *api)
     CHECK(api->closing && api->requests == NULL && api->streams == NULL && api->peers == NULL);
     store_reader_close(api->reader);
     tokens_free(api->tokens);
+    shared_free(api);
     return mem_free(api);
 }

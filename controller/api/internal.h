@@ -20,6 +20,7 @@ struct daemon {
 
 struct stream; /* events.c */
 struct peer;   /* peers.c */
+struct shared; /* shared.c */
 
 struct api {
     struct loop *loop;
@@ -42,6 +43,7 @@ struct api {
     struct stream *streams; /* open event streams, a list */
     uint32_t stream_count;
     struct peer *peers;
+    struct shared *shared; /* long answers, for whoever asks the same; NULL: none yet */
 };
 
 /* http.c: libmicrohttpd's callbacks. */
@@ -76,6 +78,24 @@ void peers_head_read(struct MHD_Connection *connection);
 void peers_request_read(struct MHD_Connection *connection);
 void peers_request_done(struct MHD_Connection *connection);
 void peers_tick(struct api *api);
+
+/* answer.c: 200 with this tag (response taken), or 304 when the caller has it already. */
+void answer_tagged(struct http_request *request, struct MHD_Response *response, const char *tag);
+
+/* shared.c */
+enum {
+    SHARED_MAX = 16,        /* answers kept */
+    SHARED_MS = 250,        /* for so long */
+    SHARED_SIZE_MIN = 8192, /* bytes; shorter ones are made faster than found */
+    SHARED_TAG_SIZE = 128,
+};
+bool shared_answer(struct http_request *request); /* true: it was answered with one that is kept */
+/* Takes the text of an answer and keeps it; NULL: it is none to be kept, and the caller's still. */
+struct MHD_Response *shared_keep(struct http_request *request, char *text, size_t size,
+                                 const char *tag);
+/* Records so far: an answer holds as long as there are no more than when it was made. */
+uint64_t shared_records(const struct http_request *request);
+void shared_free(struct api *api);
 
 /* events.c */
 void events_wake(struct api *api); /* a commit happened */

@@ -1,7 +1,7 @@
 /* routes.c: which method and path is which route, and who may call it. */
 #include <string.h>
 
-#include "controller/api/http.h"
+#include "controller/api/internal.h"
 #include "proto/base/check.h"
 #include "proto/base/text.h"
 
@@ -167,7 +167,7 @@ void routes_call(struct http_request *request)
     } else {
         request->route = route;
         drop_version(request);
-        if (http_query_check(request) && is_unchanged(request)) {
+        if (http_query_check(request) && is_unchanged(request) && !shared_answer(request)) {
             route->call(request);
         }
     }

@@ -508,7 +508,7 @@ static void check_jobs(const struct core *core)
             }
         }
         CHECK(done == job->slots_done);
-        CHECK(!job->counted || behind == job->behind);
+        CHECK(!job->counted || core_job_over(job) || behind == job->behind);
         CHECK(!core_job_over(job) || (job->slot_count == 0 && job->d.recovery == 0));
         bool working = job->d.state == JOB_RECOVERING || job->d.state == JOB_STARTING;
         CHECK(!working || job->d.quarantined || job->d.recovery != 0);
