@@ -61,6 +61,13 @@ struct batch *batch_free(struct batch *batch)
     return mem_free(batch);
 }
 
+bool batch_is_large(const struct batch *batch)
+{
+    return batch->action_count > KEPT_ACTIONS_MAX ||
+           (batch->last_sequence != 0 &&
+            batch->last_sequence - batch->first_sequence >= KEPT_ACTIONS_MAX);
+}
+
 bool batch_reuse(struct batch *batch)
 {
     if (batch->action_capacity > KEPT_ACTIONS_MAX || batch->waiter_capacity > KEPT_ACTIONS_MAX ||

@@ -22,6 +22,7 @@ struct batch_list {
 };
 
 struct batch *batch_create(void);
+bool batch_is_large(const struct batch *batch); /* it concerned a good part of a large fleet */
 /* Empties it and keeps its memory for another turn; false: it has grown too large to be kept. */
 bool batch_reuse(struct batch *batch);
 struct batch *batch_free(struct batch *batch);

@@ -14,6 +14,7 @@
 #include "controller/io/loop.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -32,6 +33,7 @@ enum {
     TICKS_IN_TURN_MAX = 8,       /* a deadline that is due again at once waits for the next turn */
     STORE_TRIES_BEFORE_TOLD = 2, /* one failed try is a busy disk, not a failing one */
     TIMER_MS_MAX = 3600 * 1000,
+    GIVE_BACK_MS = 1000, /* after a burst */
 };
 
 struct queued_event {
@@ -77,6 +79,7 @@ struct loop {
     struct batch_list held; /* appended, not yet durable; oldest first */
     struct batch *leaving;  /* whose callbacks run right now */
     bool releasing;
+    uint64_t burst_ms; /* when the last batch for a whole fleet left; 0 = given back since */
     uint64_t last_now_ms;
     uint64_t revision;
     bool store_told_failing;
@@ -365,6 +368,9 @@ static void release(struct loop *loop)
     struct batch *batch;
     while ((batch = batch_list_take(&loop->held, loop->store_status.durable_ticket)) != NULL) {
         release_batch(loop, batch);
+        if (batch_is_large(batch)) {
+            loop->burst_ms = loop_now_ms();
+        }
         if (loop->spare == NULL && batch_reuse(batch)) {
             loop->spare = batch;
         } else {
@@ -476,6 +482,17 @@ static void arm_timer(struct loop *loop)
           0);
 }
 
+/* What was needed for a moment, in pieces, goes back to the system once the moment is over: the
+ * allocator by itself gives back only what lies at its end. */
+static void give_back(struct loop *loop)
+{
+    if (loop->burst_ms != 0 && loop->event_count == 0 &&
+        loop_now_ms() - loop->burst_ms >= GIVE_BACK_MS) {
+        loop->burst_ms = 0;
+        (void)malloc_trim(0); /* 0: there was nothing to give */
+    }
+}
+
 static void prepare_cb(uv_prepare_t *prepare)
 {
     struct loop *loop = prepare->data;
@@ -491,6 +508,7 @@ static void prepare_cb(uv_prepare_t *prepare)
     if (loop->finished) {
         return; /* fatal: its handles are closing */
     }
+    give_back(loop);
     arm_timer(loop);
     uint64_t took_us = uv_hrtime() / 1000 - start_us;
     loop->figures.turns++;
