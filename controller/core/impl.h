@@ -122,7 +122,11 @@ struct core {
     uint64_t alone_ms;        /* t when last no agent at all was reachable; 0 = never */
     uint64_t suspect_ms;      /* t of the last new suspect */
     uint32_t rounds;          /* nodes that are being asked about: their probe_ms is not 0 */
-    uint64_t quiet_ms;        /* since when silence has been under half; breaker */
+    struct {
+        uint32_t job; /* 0: it is not known */
+        uint64_t from_ms;
+    } nobody; /* of this look: no node of the job has sent a beat after that and may testify */
+    uint64_t quiet_ms; /* since when silence has been under half; breaker */
     bool store_failing;
     uint32_t quarantine_count;
     uint32_t quarantine[QUARANTINE_MAX]; /* jobs with rows in the journal that cannot be read */

@@ -234,33 +234,55 @@ void link_peer_said(struct core *core, const struct node *prober, const struct m
 /* Beats on their way when the node fell silent still tell of steps before that. So do the steps in
  * any beat, which are up to a second old; only where steps are short are these more than the two
  * that are needed. */
+static bool may_testify(const struct node *other, const struct node *node, uint64_t from_ms)
+{
+    return other != NULL && other != node && other->suspect_ms == 0 &&
+           other->beat_sent_ms > from_ms;
+}
+
+/* The first node of the job that may. Where none may of beats after some moment, none may of beats
+ * after a later one: thousands of suspects must not look through thousands each. */
+static void find_witness(struct core *core, struct node *node, const struct job *job,
+                         uint64_t from_ms)
+{
+    if (core->nobody.job == job->d.job && from_ms >= core->nobody.from_ms) {
+        return;
+    }
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        const struct slot *slot = slot_at(core, job, i);
+        const struct node *other = node_at(core, slot->d.node);
+        if (may_testify(other, node, from_ms)) {
+            node->witness = other->d.node;
+            node->witness_step = slot->step_max;
+            return;
+        }
+    }
+    core->nobody.job = job->d.job;
+    core->nobody.from_ms = from_ms;
+}
+
 static void look_for_witness(struct core *core, struct node *node, const struct job *job)
 {
     bool short_steps = (uint64_t)job->step_ms * WITNESS_STEPS < WITNESS_AGE_MS;
     uint64_t from_ms = node->suspect_ms + (short_steps ? WITNESS_AGE_MS : 0);
-    for (uint32_t i = 0; i < job->slot_count; i++) {
-        const struct slot *slot = slot_at(core, job, i);
-        const struct node *other = node_at(core, slot->d.node);
-        if (other == NULL || other == node || other->suspect_ms != 0 ||
-            other->beat_sent_ms <= from_ms) {
-            continue;
-        }
-        if (node->witness == 0) {
-            node->witness = other->d.node;
-            node->witness_step = slot->step_max;
-        } else if (node->witness == other->d.node &&
-                   slot->step_max > node->witness_step + WITNESS_STEPS && !node->agent_silent) {
-            node->agent_silent = true;
-            mark_set(core, node,
-                     &(struct mark_order){.owner = MARK_HEALTH,
-                                          .level = MARK_NO_NEW,
-                                          .when = WHEN_JOB_END,
-                                          .code = "agent-silent",
-                                          .actor = "keepstep",
-                                          .text = "its agent is silent, but the job's steps move: "
-                                                  "restart keepstep-agent there"});
-        }
+    if (node->witness == 0) {
+        find_witness(core, node, job, from_ms);
+        return;
     }
+    const struct node *other = node_at(core, node->witness);
+    if (!may_testify(other, node, from_ms) || other->d.job != job->d.job || node->agent_silent ||
+        slot_at(core, job, other->d.slot)->step_max <= node->witness_step + WITNESS_STEPS) {
+        return;
+    }
+    node->agent_silent = true;
+    mark_set(core, node,
+             &(struct mark_order){.owner = MARK_HEALTH,
+                                  .level = MARK_NO_NEW,
+                                  .when = WHEN_JOB_END,
+                                  .code = "agent-silent",
+                                  .actor = "keepstep",
+                                  .text = "its agent is silent, but the job's steps move: "
+                                          "restart keepstep-agent there"});
 }
 
 /* ---- the decision --------------------------------------------------------------------------- */
@@ -532,6 +554,7 @@ static void look_at_breaker(struct core *core)
 
 void link_look(struct core *core)
 {
+    core->nobody.job = 0;
     bool ready = core_ready(core);
     for (uint32_t i = 0; i < core->node_count; i++) {
         struct node *node = &core->nodes[i];
