@@ -49,8 +49,9 @@ enum {
 };
 
 enum {
-    SESSIONS_SPARE = 64,     /* for a small cluster whose agents all come back at once */
-    LARGE_BLOCK = 128 << 10, /* from this size on memory comes from the system and goes back to it */
+    SESSIONS_SPARE = 64, /* for a small cluster whose agents all come back at once */
+    LARGE_BLOCK =
+        128 << 10, /* from this size on memory comes from the system and goes back to it */
     OTHER_DESCRIPTORS = 256, /* database, REST, children: everything but agents */
     STORE_CLOSE_MS = 5000,
 };
