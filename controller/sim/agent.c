@@ -201,13 +201,18 @@ static void act(struct sim *sim, uint32_t index, const struct agent_action *acti
 
 static void keep_waiting(struct sim_host *host, const struct agent_output *output)
 {
-    CHECK(output->record_count <= ARRAY_SIZE(host->pending));
+    if (output->record_count > host->pending_capacity) {
+        host->pending_capacity = output->record_count * 2;
+        host->pending = mem_grow(host->pending, host->pending_capacity, sizeof(host->pending[0]));
+    }
     host->waiting_count = 0;
     host->pending_count = 0;
     if (output->action_count == 0 && output->record_count == 0) {
         return;
     }
-    memcpy(host->pending, output->records, output->record_count * sizeof(host->pending[0]));
+    if (output->record_count > 0) {
+        memcpy(host->pending, output->records, output->record_count * sizeof(host->pending[0]));
+    }
     host->pending_count = output->record_count;
     if (output->action_count > host->waiting_capacity) {
         host->waiting_capacity = output->action_count * 2;
@@ -316,7 +321,9 @@ static bool fill_event(struct sim *sim, struct sim_host *host, struct sim_agent_
             .changed_ms =
                 rank->changed_ms > host->boot_ms ? rank->changed_ms - host->boot_ms + 1000 : 0,
             .step_ms = rank->step > 0 ? train->options->step_ms : 0,
-            .compute_ms = rank->step > 0 ? train->options->step_ms / 2 : 0};
+            .compute_ms = rank->step > 0 ? (uint32_t)(train->options->step_ms *
+                                                      (100 + host->straggle_pct) / 200)
+                                         : 0};
     }
     return true;
 }
@@ -377,8 +384,10 @@ static void make_durable(struct sim_host *host)
         host->record_capacity = need * 2;
         host->journal = mem_grow(host->journal, host->record_capacity, sizeof(host->journal[0]));
     }
-    memcpy(host->journal + host->record_count, host->pending,
-           host->pending_count * sizeof(host->pending[0]));
+    if (host->pending_count > 0) {
+        memcpy(host->journal + host->record_count, host->pending,
+               host->pending_count * sizeof(host->pending[0]));
+    }
     host->record_count = need;
     host->pending_count = 0;
 }
@@ -442,7 +451,7 @@ static void read_rank(struct sim *sim, uint32_t index, uint32_t shim_index, uint
         input->shim = shim_index;
         input->rank = rank_index;
     }
-    for (uint32_t m = 0; m < SIM_MAILS_MAX; m++) {
+    for (uint32_t m = 0; rank->mails != NULL && m < SIM_MAILS_MAX; m++) {
         struct sim_mail *mail = &rank->mails[m];
         if (!mail->open || mail->given) {
             continue;
@@ -452,7 +461,9 @@ static void read_rank(struct sim *sim, uint32_t index, uint32_t shim_index, uint
         input->event.job = shim->job;
         input->event.attempt = shim->attempt;
         input->mail = mem_alloc(1, sizeof(*input->mail));
-        *input->mail = mail->mail;
+        *input->mail = (struct agent_mail){
+            .local_rank = rank_index, .id = mail->id, .kind = AGENT_MAIL_CHECKPOINT};
+        input->mail->u.checkpoint = mail->checkpoint;
     }
 }
 
@@ -543,7 +554,7 @@ void agent_start(struct sim *sim, uint32_t index)
         host->shims[s].changed = false;
         for (uint32_t r = 0; r < RANKS_PER_NODE_MAX; r++) {
             host->shims[s].ranks[r].unread = host->shims[s].used;
-            for (uint32_t m = 0; m < SIM_MAILS_MAX; m++) {
+            for (uint32_t m = 0; host->shims[s].ranks[r].mails != NULL && m < SIM_MAILS_MAX; m++) {
                 host->shims[s].ranks[r].mails[m].given = false;
             }
         }
@@ -583,6 +594,7 @@ void agent_die(struct sim *sim, uint32_t index, const char *why)
         return;
     }
     sim_trace(sim, "%s agent dies %s", host->name, why);
+    host->trouble_ms = sim->now_ms;
     judge_replay(sim, host);
     host->agent_up = false;
     if (host->conn != 0) {

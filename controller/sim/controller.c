@@ -6,6 +6,7 @@
  *
  * A death keeps only what is durable: the journal's first `durable` records. Everything else (the
  * core, queues, held actions, sessions) is lost, and the next life folds the journal again. */
+#include <errno.h>
 #include <string.h>
 
 #include "controller/sim/world.h"
@@ -178,6 +179,8 @@ static void ping(struct sim *sim, uint64_t session)
 static void reply(struct sim *sim, const struct action *action)
 {
     if (action->u.reply.result < 0) {
+        bool full = sim->ctl.record_count - sim->ctl.durable >= sim->core_limits.pending_records;
+        sim->stats.seen[SIM_SEEN_STORE_FULL] += full && action->u.reply.result == -EAGAIN ? 1 : 0;
         sim_trace(sim, "operator is answered: %s", action->u.reply.text);
     }
 }
@@ -467,8 +470,14 @@ void ctl_commit_end(struct sim *sim, const struct sim_event *event)
         sim_at(sim, ctl->stalled_ms, *event);
         return;
     }
-    if (sim->now_ms < ctl->failing_ms) {
+    bool busy = sim->now_ms < ctl->busy_ms && sim_chance(sim, 500000);
+    if (sim->now_ms < ctl->failing_ms || busy) {
         commit_failed(sim);
+        return;
+    }
+    if (ctl->unknown) { /* made or not: reading it back says so, and it is made again if not */
+        ctl->unknown = false;
+        sim_at(sim, sim->now_ms + sim_between(sim, 10, RETRY_MS), *event);
         return;
     }
     enum sim_cut cut = cut_now(ctl);
@@ -563,6 +572,8 @@ void ctl_start(struct sim *sim)
     ctl->running = true;
     ctl->turn_due = false;
     ctl->tick_ms = 0;
+    judge_new_core(sim);
+    ctl->trouble_ms = sim->now_ms;
     sim_trace(sim, "controller starts, life %llu, %llu records", (unsigned long long)ctl->life,
               (unsigned long long)ctl->durable);
     struct event event = {.kind = EVENT_START};

@@ -13,10 +13,13 @@ enum {
     WALL_BACK_MS = 700000,
     WALL_DAY_MS = 86400000,
     HEAL_LOOK_MS = 60000,
+    CLOG_MAX_MS = 5000,
+    FLAP_MAX_MS = 3000,
 };
 
-static void undo_later(struct sim *sim, enum sim_fault fault, uint32_t host, uint64_t after_ms)
+void fault_undo_later(struct sim *sim, enum sim_fault fault, uint32_t host, uint64_t after_ms)
 {
+    sim->hosts[host].trouble_ms = sim->now_ms;
     sim_at(sim, sim->now_ms + after_ms,
            (struct sim_event){.kind = SIM_EV_UNDO,
                               .what = (uint8_t)fault,
@@ -30,12 +33,13 @@ void host_up(struct sim *sim, uint32_t index)
 {
     struct sim_host *host = &sim->hosts[index];
     host->up = true;
+    host->trouble_ms = sim->now_ms;
     host->frozen = false;
     host->boots++;
     host->boot_ms = sim->now_ms - sim_between(sim, 1000, 20000);
     (void)text_format(host->boot_id, sizeof(host->boot_id), "%08x-0000-4000-8000-%012llx", index,
                       (unsigned long long)host->boots);
-    net_changed(sim);
+    net_changed(sim, index);
     sim_at(sim, sim->now_ms + sim_between(sim, 10, 2000),
            (struct sim_event){.kind = SIM_EV_AGENT_START, .host = index, .life = host->boots});
 }
@@ -47,6 +51,7 @@ void host_down(struct sim *sim, uint32_t index, uint64_t back_ms, bool wiped, co
         return;
     }
     sim_trace(sim, "%s goes down: %s", host->name, why);
+    host->trouble_ms = sim->now_ms;
     net_drop_all(sim, index); /* first: nobody hears a farewell */
     host->conn = 0;
     agent_die(sim, index, "with its host");
@@ -60,7 +65,7 @@ void host_down(struct sim *sim, uint32_t index, uint64_t back_ms, bool wiped, co
 }
 
 /* A host with ranks of a job, three times of four; else any that is up. SIM_HOSTS_MAX: none. */
-static uint32_t pick_host(struct sim *sim)
+uint32_t fault_pick_host(struct sim *sim)
 {
     bool busy = sim_chance(sim, 750000);
     uint32_t start = (uint32_t)sim_between(sim, 0, sim->host_count - 1);
@@ -114,9 +119,29 @@ static bool same_group(const struct sim *sim, uint32_t a, uint32_t b, uint64_t b
                      : left->feed == right->feed;
 }
 
+/* Most of the hosts at once, whatever their racks: it is the controller that is cut off. */
+static bool do_many(struct sim *sim)
+{
+    uint64_t part = sim_between(sim, 400000, 950000);
+    uint64_t time_ms = sim_between(sim, 3000, sim_chance(sim, 100000) ? 720000 : 60000);
+    uint32_t count = 0;
+    for (uint32_t index = 0; index < sim->host_count; index++) {
+        struct sim_host *host = &sim->hosts[index];
+        if (host->up && sim_chance(sim, (uint32_t)part)) {
+            host->cut_up = true;
+            host->cut_down = sim_chance(sim, 800000);
+            fault_undo_later(sim, SIM_CUT_BOTH, index, time_ms);
+            count++;
+        }
+    }
+    sim_trace(sim, "cut-many: %u hosts for %llu ms", count, (unsigned long long)time_ms);
+    net_changed(sim, NET_ALL);
+    return count > 0;
+}
+
 static bool do_group(struct sim *sim, enum sim_fault fault)
 {
-    uint32_t first = pick_host(sim);
+    uint32_t first = fault_pick_host(sim);
     uint64_t by = sim_between(sim, 0, 9);
     by = by < 6 ? 0 : by < 9 ? 1 : 2;
     uint64_t time_ms = sim_between(sim, 2000, 120000);
@@ -134,12 +159,12 @@ static bool do_group(struct sim *sim, enum sim_fault fault)
             host_down(sim, index, sim_between(sim, 20000, 300000), false, "its rack lost power");
         } else {
             sim->hosts[index].island = island;
-            undo_later(sim, fault, index, time_ms);
+            fault_undo_later(sim, fault, index, time_ms);
         }
     }
     sim_trace(sim, "%s: %u hosts around %s for %llu ms", sim_fault_words[fault], count,
               sim->hosts[first].name, (unsigned long long)time_ms);
-    net_changed(sim);
+    net_changed(sim, NET_ALL);
     return true;
 }
 
@@ -156,7 +181,7 @@ static void freeze(struct sim *sim, uint32_t index, bool frozen)
 
 static bool do_host(struct sim *sim, enum sim_fault fault)
 {
-    uint32_t index = pick_host(sim);
+    uint32_t index = fault_pick_host(sim);
     if (index == SIM_HOSTS_MAX) {
         return false;
     }
@@ -187,6 +212,16 @@ static bool do_host(struct sim *sim, enum sim_fault fault)
     case SIM_LINK_SLOW:
         host->slow_ms = sim_between(sim, 50, 1500);
         break;
+    case SIM_LINK_FLAP:
+        host->flap_ms = sim->now_ms + time_ms;
+        sim_at(sim, sim->now_ms,
+               (struct sim_event){.kind = SIM_EV_FLAP, .host = index, .life = host->flap_ms});
+        break;
+    case SIM_LINK_CLOG:
+        time_ms = sim_between(sim, 500, CLOG_MAX_MS);
+        host->cut_up = true;
+        host->cut_down = sim_chance(sim, 500000);
+        break;
     case SIM_CUT_BOTH:
         host->cut_up = true;
         host->cut_down = true;
@@ -202,9 +237,30 @@ static bool do_host(struct sim *sim, enum sim_fault fault)
     }
     sim_trace(sim, "%s: %s for %llu ms", sim_fault_words[fault], host->name,
               (unsigned long long)time_ms);
-    undo_later(sim, fault, index, time_ms);
-    net_changed(sim);
+    fault_undo_later(sim, fault, index, time_ms);
+    net_changed(sim, index);
     return true;
+}
+
+void fault_flap(struct sim *sim, const struct sim_event *event)
+{
+    struct sim_host *host = &sim->hosts[event->host];
+    if (sim->healed || host->flap_ms != event->life) {
+        return;
+    }
+    bool over = sim->now_ms >= host->flap_ms;
+    host->cut_up = !over && !host->cut_up;
+    host->cut_down = host->cut_up;
+    host->trouble_ms = sim->now_ms;
+    net_changed(sim, event->host);
+    if (!over) {
+        sim_at(sim, sim->now_ms + sim_between(sim, 200, FLAP_MAX_MS), *event);
+    }
+    for (uint32_t s = 0; s < SIM_SHIMS_MAX; s++) {
+        if (host->shims[s].used && host->shims[s].started) {
+            train_look(sim, host->shims[s].train);
+        }
+    }
 }
 
 /* ---- agents ------------------------------------------------------------------------------ */
@@ -223,6 +279,15 @@ static void kill_ranks(struct sim *sim, uint32_t index)
             }
         }
     }
+}
+
+void kill_node(struct sim *sim, uint32_t index, uint64_t back_ms)
+{
+    agent_die(sim, index, "killed");
+    kill_ranks(sim, index);
+    sim_at(sim, sim->now_ms + back_ms,
+           (struct sim_event){
+               .kind = SIM_EV_AGENT_START, .host = index, .life = sim->hosts[index].boots});
 }
 
 static bool send_fact(struct sim *sim, uint32_t index)
@@ -249,7 +314,7 @@ static bool send_fact(struct sim *sim, uint32_t index)
 
 static bool do_agent(struct sim *sim, enum sim_fault fault)
 {
-    uint32_t index = pick_host(sim);
+    uint32_t index = fault_pick_host(sim);
     if (index == SIM_HOSTS_MAX || !agent_runs(&sim->hosts[index])) {
         return false;
     }
@@ -257,12 +322,13 @@ static bool do_agent(struct sim *sim, enum sim_fault fault)
     uint64_t time_ms = sim_between(sim, 500, sim_chance(sim, 300000) ? 200000 : 15000);
     sim_trace(sim, "%s: %s", sim_fault_words[fault], host->name);
     switch (fault) {
-    case SIM_AGENT_KILL:
     case SIM_NODE_KILL:
+        kill_node(sim, index, time_ms);
+        return true;
+    case SIM_OLD_AGENT:
+    case SIM_AGENT_KILL:
+        host->old_agent = host->old_agent != (fault == SIM_OLD_AGENT);
         agent_die(sim, index, "killed");
-        if (fault == SIM_NODE_KILL) {
-            kill_ranks(sim, index);
-        }
         sim_at(sim, sim->now_ms + time_ms,
                (struct sim_event){.kind = SIM_EV_AGENT_START, .host = index, .life = host->boots});
         return true;
@@ -271,7 +337,7 @@ static bool do_agent(struct sim *sim, enum sim_fault fault)
         return true;
     case SIM_AGENT_STOP:
         host->agent_stopped = true;
-        undo_later(sim, fault, index, time_ms);
+        fault_undo_later(sim, fault, index, time_ms);
         return true;
     case SIM_AGENT_GOODBYE: {
         struct sim_agent_input *input = agent_input(sim, index, AGENT_EVENT_GOODBYE);
@@ -283,7 +349,7 @@ static bool do_agent(struct sim *sim, enum sim_fault fault)
         host->alarm = true;
         agent_input(sim, index, AGENT_EVENT_HEALTH)->event.ok = false;
         agent_wake(sim, index);
-        undo_later(sim, fault, index, time_ms);
+        fault_undo_later(sim, fault, index, time_ms);
         return true;
     case SIM_FATAL_SIGNAL:
         return send_fact(sim, index);
@@ -365,6 +431,7 @@ static bool do_controller(struct sim *sim, enum sim_fault fault)
         return false;
     }
     sim_trace(sim, "%s", sim_fault_words[fault]);
+    ctl->trouble_ms = sim->now_ms;
     switch (fault) {
     case SIM_CTL_BEFORE:
         ctl->cut = SIM_CUT_BEFORE;
@@ -380,6 +447,15 @@ static bool do_controller(struct sim *sim, enum sim_fault fault)
         return true;
     case SIM_DISK_FAIL:
         ctl->failing_ms = sim->now_ms + time_ms;
+        return true;
+    case SIM_DISK_FULL:
+        ctl->failing_ms = sim->now_ms + time_ms * 10;
+        return true;
+    case SIM_DISK_BUSY:
+        ctl->busy_ms = sim->now_ms + time_ms;
+        return true;
+    case SIM_DISK_UNKNOWN:
+        ctl->unknown = true;
         return true;
     case SIM_DISK_SLOW:
         ctl->slow_ms = sim->now_ms + time_ms;
@@ -399,7 +475,7 @@ static bool do_controller(struct sim *sim, enum sim_fault fault)
 /* An agent of an older life, that was stopped before its hello left, says it now. */
 static bool do_stale_hello(struct sim *sim)
 {
-    uint32_t index = pick_host(sim);
+    uint32_t index = fault_pick_host(sim);
     if (index == SIM_HOSTS_MAX || !agent_runs(&sim->hosts[index]) || !sim->ctl.running ||
         sim->hosts[index].agent_life < 2) {
         return false;
@@ -430,10 +506,23 @@ bool fault_do(struct sim *sim, enum sim_fault fault)
     case SIM_BAD_SPARE:
     case SIM_PORT_TAKEN:
     case SIM_LINK_SLOW:
+    case SIM_LINK_FLAP:
+    case SIM_LINK_CLOG:
     case SIM_CUT_BOTH:
     case SIM_CUT_UP:
     case SIM_CUT_DOWN:
         return do_host(sim, fault);
+    case SIM_CUT_MANY:
+        return do_many(sim);
+    case SIM_MORE_FAILURES:
+    case SIM_SPARE_DEAD:
+    case SIM_STALE_ATTEMPT:
+        return aim_do(sim, fault);
+    case SIM_STORAGE_LOSS:
+    case SIM_STRAGGLER:
+    case SIM_SDC:
+    case SIM_POISON:
+        return program_fault_do(sim, fault);
     case SIM_CUT_GROUP:
     case SIM_RACK_DEATH:
         return do_group(sim, fault);
@@ -442,6 +531,7 @@ bool fault_do(struct sim *sim, enum sim_fault fault)
     case SIM_AGENT_STOP:
     case SIM_AGENT_GOODBYE:
     case SIM_NODE_KILL:
+    case SIM_OLD_AGENT:
     case SIM_LINK_RESET:
     case SIM_FALSE_ALARM:
     case SIM_FATAL_SIGNAL:
@@ -461,6 +551,9 @@ bool fault_do(struct sim *sim, enum sim_fault fault)
     case SIM_CTL_STALL:
     case SIM_DISK_FAIL:
     case SIM_DISK_SLOW:
+    case SIM_DISK_FULL:
+    case SIM_DISK_BUSY:
+    case SIM_DISK_UNKNOWN:
     case SIM_WALL_BACK:
     case SIM_WALL_FORWARD:
         return do_controller(sim, fault);
@@ -495,15 +588,19 @@ void fault_strike(struct sim *sim)
     uint64_t gap = sim->options.fault_gap_ms / AIM;
     sim_at(sim, sim->now_ms + sim_between(sim, gap / 2, gap + gap / 2),
            (struct sim_event){.kind = SIM_EV_FAULT});
-    if (!recovering(sim) && !sim_chance(sim, 1000000 / AIM)) {
-        return;
+    if (recovering(sim) || sim_chance(sim, 1000000 / AIM)) {
+        (void)fault_draw(sim);
     }
+}
+
+bool fault_draw(struct sim *sim)
+{
     uint32_t sum = 0;
     for (uint32_t fault = 0; fault < SIM_FAULT_COUNT; fault++) {
         sum += sim->options.weight[fault];
     }
     if (sum == 0) {
-        return;
+        return false;
     }
     uint64_t drawn = sim_between(sim, 0, sum - 1);
     uint32_t fault = 0;
@@ -511,14 +608,15 @@ void fault_strike(struct sim *sim)
         drawn -= sim->options.weight[fault];
         fault++;
     }
-    if (fault_do(sim, (enum sim_fault)fault)) {
-        sim->stats.struck[fault]++;
-    }
+    bool struck = fault_do(sim, (enum sim_fault)fault);
+    sim->stats.struck[fault] += struck ? 1 : 0;
+    return struck;
 }
 
 void fault_undo(struct sim *sim, const struct sim_event *event)
 {
     struct sim_host *host = &sim->hosts[event->host];
+    host->trouble_ms = sim->now_ms;
     switch ((enum sim_fault)event->what) {
     case SIM_HOST_FREEZE:
         freeze(sim, event->host, false);
@@ -538,6 +636,15 @@ void fault_undo(struct sim *sim, const struct sim_event *event)
     case SIM_LINK_SLOW:
         host->slow_ms = 0;
         break;
+    case SIM_STRAGGLER:
+        host->straggle_pct = 0;
+        break;
+    case SIM_LINK_FLAP:
+        host->flap_ms = 0;
+        host->cut_up = false;
+        host->cut_down = false;
+        break;
+    case SIM_LINK_CLOG:
     case SIM_CUT_BOTH:
     case SIM_CUT_UP:
     case SIM_CUT_DOWN:
@@ -556,7 +663,7 @@ void fault_undo(struct sim *sim, const struct sim_event *event)
     default:
         CHECK(false);
     }
-    net_changed(sim);
+    net_changed(sim, event->host);
     for (uint32_t s = 0; s < SIM_SHIMS_MAX; s++) {
         if (host->shims[s].used && host->shims[s].started) {
             train_look(sim, host->shims[s].train);
@@ -567,12 +674,19 @@ void fault_undo(struct sim *sim, const struct sim_event *event)
 
 /* ---- the end of all faults --------------------------------------------------------------- */
 
+/* With few_nodes every other host: some jobs must be left that cannot run. */
+static bool stays_broken(const struct sim *sim, uint32_t index)
+{
+    return sim->options.few_nodes && index % 2 == 1;
+}
+
 static void heal_host(struct sim *sim, uint32_t index)
 {
     struct sim_host *host = &sim->hosts[index];
     static const enum sim_fault gone[] = {SIM_HOST_FREEZE, SIM_AGENT_STOP,  SIM_LAUNCH_FAIL,
                                           SIM_BAD_SPARE,   SIM_PORT_TAKEN,  SIM_LINK_SLOW,
-                                          SIM_CUT_BOTH,    SIM_FALSE_ALARM, SIM_CUT_GROUP};
+                                          SIM_CUT_BOTH,    SIM_FALSE_ALARM, SIM_CUT_GROUP,
+                                          SIM_STRAGGLER,   SIM_LINK_FLAP};
     bool stuck = false;
     for (uint32_t s = 0; s < SIM_SHIMS_MAX; s++) {
         stuck = stuck || (host->shims[s].unkillable && shim_lives(&host->shims[s]));
@@ -587,8 +701,10 @@ static void heal_host(struct sim *sim, uint32_t index)
     if (sim->options.mutation == SIM_DEAF && host->conn != 0) {
         net_close_controller(sim, host->conn);
     }
-    host->broken = false;
-    if (!host->up) {
+    host->broken = stays_broken(sim, index);
+    if (host->broken) {
+        host_down(sim, index, 0, false, "it is beyond repair");
+    } else if (!host->up) {
         sim_at(sim, sim->now_ms + sim_between(sim, 1000, 60000),
                (struct sim_event){.kind = SIM_EV_HOST_UP, .host = index, .life = host->boots});
     } else if (!host->agent_up) {
@@ -606,6 +722,10 @@ void fault_heal(struct sim *sim)
         sim->ctl.cut = SIM_CUT_NONE;
         sim->ctl.failing_ms = 0;
         sim->ctl.slow_ms = 0;
+        sim->ctl.busy_ms = 0;
+        sim->ctl.unknown = false;
+        sim->healed_at_ms = sim->now_ms;
+        program_heal(sim);
         sim->ctl.stalled_ms = 0;
         for (uint32_t index = 0; index < sim->host_count; index++) {
             heal_host(sim, index);
@@ -614,6 +734,7 @@ void fault_heal(struct sim *sim)
             sim->saves[index].intact = true;
         }
     } else if (sim->ctl.running) {
+        judge_resumes(sim);
         operator_heal(sim);
     }
     sim_at(sim, sim->now_ms + HEAL_LOOK_MS, (struct sim_event){.kind = SIM_EV_HEAL});

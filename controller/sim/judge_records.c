@@ -260,7 +260,7 @@ static struct sim_shadow_save *shadow_save(struct sim *sim, uint32_t job, uint32
 }
 
 /* Step of the newest save of a job that is complete now; 0: there is none. */
-static uint64_t newest_good(const struct sim *sim, uint32_t job)
+uint64_t shadow_newest_good(const struct sim *sim, uint32_t job)
 {
     uint64_t newest = 0;
     for (uint32_t index = 0; index < sim->shadow.save_count; index++) {
@@ -290,15 +290,17 @@ static void on_checkpoint(struct sim *sim, const struct record_checkpoint_moved 
         sim_object(sim, SIM_JUDGE_CHOSEN, "job %u: a save of attempt %u counts, attempt is %u",
                    u->job, u->attempt, job->attempt);
     }
-    bool newer = is_good(u->state) && !is_good(save->state) && u->step > newest_good(sim, u->job);
+    bool newer =
+        is_good(u->state) && !is_good(save->state) && u->step > shadow_newest_good(sim, u->job);
     job->progress = job->progress || newer;
+    job->poison_strikes = newer ? 0 : job->poison_strikes;
     save->state = u->state;
 }
 
 /* What is restored must be complete, and nothing newer may be passed over. */
 static void judge_choice(struct sim *sim, const struct record_attempt_made *u)
 {
-    uint64_t newest = newest_good(sim, u->job);
+    uint64_t newest = shadow_newest_good(sim, u->job);
     count(sim, SIM_JUDGE_KEPT);
     if (newest > u->restore_step) {
         sim_object(sim, SIM_JUDGE_KEPT, "job %u goes back to step %llu, step %llu is complete",
@@ -397,6 +399,7 @@ static void on_slot_taken(struct sim *sim, const struct record_slot_taken *u)
     }
     job->holders[u->slot] = u->node;
     node->job = u->job;
+    node->since_attempt = u->attempt;
 }
 
 static void on_launch(struct sim *sim, const struct record_launch_ordered *u)
@@ -488,5 +491,6 @@ void judge_records(struct sim *sim)
     while (sim->shadow.folded < sim->ctl.durable && !sim->over) {
         struct record record = sim->ctl.journal[sim->shadow.folded++];
         judge_record(sim, &record);
+        judge_recovery_record(sim, &record);
     }
 }

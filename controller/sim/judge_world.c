@@ -68,6 +68,7 @@ void judge_state(struct sim *sim)
     for (uint32_t index = 0; (job = core_job_at(sim->ctl.core, index)) != NULL; index++) {
         if (!core_job_over(job)) {
             judge_layout(sim, job);
+            sim->stats.seen[SIM_SEEN_NO_SPARE] += job->waiting_spare ? 1 : 0;
         }
     }
     judge_spares(sim);
@@ -75,30 +76,35 @@ void judge_state(struct sim *sim)
 
 /* ---- processes --------------------------------------------------------------------------- */
 
-static uint32_t count_start(struct sim *sim, uint32_t job, uint32_t attempt, uint32_t rank)
+/* The counts of an attempt, made when its first rank starts. */
+static struct sim_starts *starts_of(struct sim *sim, const struct sim_shim *shim, uint32_t world)
 {
     for (uint32_t index = sim->start_count; index-- > 0;) {
         struct sim_starts *starts = &sim->starts[index];
-        if (starts->job == job && starts->attempt == attempt && starts->rank == rank) {
-            return ++starts->count;
+        if (starts->job == shim->job && starts->attempt == shim->attempt) {
+            return starts;
         }
     }
     if (sim->start_count == sim->start_capacity) {
         sim->start_capacity = sim->start_capacity * 2 + 64;
         sim->starts = mem_grow(sim->starts, sim->start_capacity, sizeof(sim->starts[0]));
     }
-    sim->starts[sim->start_count++] =
-        (struct sim_starts){.job = job, .attempt = attempt, .rank = rank, .count = 1};
-    return 1;
+    struct sim_starts *starts = &sim->starts[sim->start_count++];
+    *starts = (struct sim_starts){.job = shim->job, .attempt = shim->attempt, .rank_count = world};
+    starts->counts = mem_alloc(world, sizeof(starts->counts[0]));
+    return starts;
 }
 
 /* The processes of these ranks exist from now on. */
 void judge_started(struct sim *sim, uint32_t host, const struct sim_shim *shim)
 {
     sim->stats.judged[SIM_JUDGE_ONCE]++;
+    struct sim_starts *starts = starts_of(sim, shim, sim->trains[shim->train].world);
     for (uint32_t index = 0; index < shim->rank_count; index++) {
         uint32_t rank = shim->first_rank + index;
-        uint32_t times = count_start(sim, shim->job, shim->attempt, rank);
+        CHECK(rank < starts->rank_count);
+        uint32_t times = ++starts->counts[rank];
+        starts->total++;
         if (times > 1) {
             sim_object(sim, SIM_JUDGE_ONCE, "job %u attempt %u rank %u was started %u times",
                        shim->job, shim->attempt, rank, times);
@@ -246,6 +252,30 @@ static void count_end(struct sim *sim, const struct job *job)
     }
 }
 
+/* One that was submitted before waits too, and must not be overtaken. */
+static bool ahead_of(const struct sim *sim, const struct job *job)
+{
+    const struct job *other;
+    for (uint32_t index = 0; (other = core_job_at(sim->ctl.core, index)) != job; index++) {
+        if (other->d.state == JOB_PENDING || other->waiting_spare) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Half of the hosts are broken: a job that lacks nodes waits and says so, or has not begun. */
+static bool may_wait(const struct sim *sim, const struct job *job)
+{
+    uint32_t ready = 0;
+    for (uint32_t id = 1; id <= core_node_count(sim->ctl.core); id++) {
+        ready += core_node_usable(sim->ctl.core, core_node(sim->ctl.core, id)) ? 1 : 0;
+    }
+    bool lacks = job->d.state == JOB_PENDING && (ready < job->slot_count || ahead_of(sim, job));
+    return lacks || job->d.state == JOB_RUNNING ||
+           (job->waiting_spare && job->wait_text[0] != '\0');
+}
+
 /* The end of the history: healed long ago, with nodes enough. Every job has ended, or is held and
  * says what would let it go on. */
 void judge_live(struct sim *sim)
@@ -257,7 +287,8 @@ void judge_live(struct sim *sim)
     }
     const struct job *job;
     for (uint32_t index = 0; (job = core_job_at(sim->ctl.core, index)) != NULL; index++) {
-        bool says_why = job->d.state == JOB_HELD && job->d.reason[0] != '\0';
+        bool says_why = (job->d.state == JOB_HELD && job->d.reason[0] != '\0') ||
+                        (sim->options.few_nodes && may_wait(sim, job));
         if (!core_job_over(job) && !says_why) {
             const struct recovery *recovery = core_recovery(sim->ctl.core, job->d.recovery);
             sim_object(sim, SIM_JUDGE_LIVE, "job %u is %s%s%s at attempt %u, step %llu: %s%s",

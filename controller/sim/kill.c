@@ -153,7 +153,7 @@ static uint32_t starts_of(const struct sim *sim, uint32_t attempt)
 {
     uint32_t count = 0;
     for (uint32_t index = 0; index < sim->start_count; index++) {
-        count += sim->starts[index].attempt == attempt ? sim->starts[index].count : 0;
+        count += sim->starts[index].attempt == attempt ? sim->starts[index].total : 0;
     }
     return count;
 }

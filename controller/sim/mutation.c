@@ -43,6 +43,18 @@ enum sim_judge sim_mutation_judge(enum sim_mutation mutation)
         return SIM_JUDGE_BIJECTION;
     case SIM_EDIT_SPARE:
         return SIM_JUDGE_SPARES;
+    case SIM_EDIT_PHASE:
+        return SIM_JUDGE_PHASES;
+    case SIM_EDIT_STEP:
+        return SIM_JUDGE_STEP;
+    case SIM_EDIT_BREAKER:
+        return SIM_JUDGE_BREAKERS;
+    case SIM_EDIT_ALIVE:
+        return SIM_JUDGE_ALIVE;
+    case SIM_EDIT_POISON:
+        return SIM_JUDGE_POISONED;
+    case SIM_EDIT_STUCK:
+        return SIM_JUDGE_RESUMES;
     case SIM_BREAK_CORE:
         return SIM_JUDGE_INVARIANT;
     }

@@ -46,27 +46,35 @@ static bool both_ways(const struct sim *sim, uint32_t host)
     return net_path_open(sim, host, NET_CONTROLLER) && net_path_open(sim, NET_CONTROLLER, host);
 }
 
+/* An id is a number that is never used again, and the place where the connection is. */
+enum { PLACE_BITS = 20 };
+
 struct sim_conn *net_conn(struct sim *sim, uint64_t id)
 {
-    for (uint32_t index = 0; index < sim->conn_count && id != 0; index++) {
-        if (sim->conns[index].id == id) {
-            return &sim->conns[index];
-        }
+    uint64_t place = id & ((1u << PLACE_BITS) - 1);
+    if (id == 0 || place >= sim->conn_count || sim->conns[place].id != id) {
+        return NULL;
     }
-    return NULL;
+    return &sim->conns[place];
 }
 
-static struct sim_conn *conn_place(struct sim *sim)
+/* Free places are taken from the end of their list, and never more than there are places. */
+static struct sim_conn *conn_place(struct sim *sim, uint64_t *ret_id)
 {
-    for (uint32_t index = 0; index < sim->conn_count; index++) {
-        if (sim->conns[index].id == 0) {
-            return &sim->conns[index];
+    if (sim->conn_free_count == 0) {
+        uint32_t count = sim->conn_count + CONNS_STEP + sim->conn_count / 2;
+        CHECK(count <= 1u << PLACE_BITS);
+        sim->conns = mem_grow(sim->conns, count, sizeof(sim->conns[0]));
+        sim->conn_free = mem_grow(sim->conn_free, count, sizeof(sim->conn_free[0]));
+        memset(&sim->conns[sim->conn_count], 0, (count - sim->conn_count) * sizeof(sim->conns[0]));
+        for (uint32_t place = count; place-- > sim->conn_count;) {
+            sim->conn_free[sim->conn_free_count++] = place;
         }
+        sim->conn_count = count;
     }
-    sim->conns = mem_grow(sim->conns, sim->conn_count + CONNS_STEP, sizeof(sim->conns[0]));
-    memset(&sim->conns[sim->conn_count], 0, CONNS_STEP * sizeof(sim->conns[0]));
-    sim->conn_count += CONNS_STEP;
-    return &sim->conns[sim->conn_count - CONNS_STEP];
+    uint32_t place = sim->conn_free[--sim->conn_free_count];
+    *ret_id = sim->conn_next++ << PLACE_BITS | place;
+    return &sim->conns[place];
 }
 
 static void drop_packets(struct sim_pipe *pipe)
@@ -79,11 +87,12 @@ static void drop_packets(struct sim_pipe *pipe)
     pipe->tail = NULL;
 }
 
-static void drop_if_over(struct sim_conn *conn)
+static void drop_if_over(struct sim *sim, struct sim_conn *conn)
 {
     if (!conn->agent_open && !conn->ctl_open) {
         drop_packets(&conn->up);
         drop_packets(&conn->down);
+        sim->conn_free[sim->conn_free_count++] = (uint32_t)(conn - sim->conns);
         conn->id = 0;
     }
 }
@@ -95,9 +104,10 @@ static bool is_up(const struct sim_conn *conn, const struct sim_pipe *pipe)
     return pipe == &conn->up;
 }
 
-static void plan_pump(struct sim *sim, const struct sim_conn *conn, const struct sim_pipe *pipe)
+static void plan_pump(struct sim *sim, const struct sim_conn *conn, struct sim_pipe *pipe)
 {
     if (pipe->head != NULL) {
+        pipe->pumps++;
         sim_at(sim, pipe->head->at_ms,
                (struct sim_event){
                    .kind = SIM_EV_PUMP, .id = conn->id, .what = is_up(conn, pipe) ? 1 : 0});
@@ -221,7 +231,7 @@ void net_close_agent(struct sim *sim, uint64_t id)
     }
     conn->agent_open = false;
     drop_packets(&conn->down);
-    drop_if_over(conn);
+    drop_if_over(sim, conn);
 }
 
 void net_close_controller(struct sim *sim, uint64_t id)
@@ -235,7 +245,7 @@ void net_close_controller(struct sim *sim, uint64_t id)
     }
     conn->ctl_open = false;
     drop_packets(&conn->up);
-    drop_if_over(conn);
+    drop_if_over(sim, conn);
 }
 
 /* The host lost its power: nothing of its end is left, and nobody is told. */
@@ -246,7 +256,7 @@ void net_drop_all(struct sim *sim, uint32_t host)
         if (conn->id != 0 && conn->host == host) {
             conn->agent_open = false;
             drop_packets(&conn->up);
-            drop_if_over(conn);
+            drop_if_over(sim, conn);
         }
     }
 }
@@ -294,7 +304,7 @@ static void arrive_up(struct sim *sim, struct sim_conn *conn, const struct sim_p
     if (packet->fin) {
         uint64_t id = conn->id;
         conn->ctl_open = false;
-        drop_if_over(conn);
+        drop_if_over(sim, conn);
         ctl_input(sim, SIM_IN_CLOSED, id, false, NULL);
         return;
     }
@@ -305,9 +315,13 @@ static void arrive_down(struct sim *sim, struct sim_conn *conn, const struct sim
 {
     uint64_t id = conn->id;
     uint32_t host = conn->host;
+    if (sim->hosts[host].old_agent && !packet->fin &&
+        (packet->message.kind == MSG_PEERS || packet->message.kind == MSG_SAVE_ASK)) {
+        return; /* of a minor version that it does not know: passed over */
+    }
     if (packet->fin) {
         conn->agent_open = false;
-        drop_if_over(conn);
+        drop_if_over(sim, conn);
         agent_link(sim, host, id, false, "closed by the controller");
         return;
     }
@@ -323,6 +337,7 @@ static void pump_one(struct sim *sim, uint64_t id, bool up)
     struct sim_pipe *pipe = up ? &conn->up : &conn->down;
     uint32_t from = up ? conn->host : NET_CONTROLLER;
     uint32_t to = up ? NET_CONTROLLER : conn->host;
+    pipe->pumps--;
     if (pipe->head == NULL || pipe->head->at_ms > sim->now_ms) {
         return;
     }
@@ -352,19 +367,23 @@ void net_pump(struct sim *sim, const struct sim_event *event)
     pump_one(sim, event->id, event->what != 0);
 }
 
-void net_changed(struct sim *sim)
+void net_changed(struct sim *sim, uint32_t host)
 {
     for (uint32_t index = 0; index < sim->conn_count; index++) {
         struct sim_conn *conn = &sim->conns[index];
-        if (conn->id == 0) {
+        if (conn->id == 0 || (host != NET_ALL && conn->host != host)) {
             continue;
         }
         if (both_ways(sim, conn->host)) {
             conn->up.unacked_ms = 0;
             conn->down.unacked_ms = 0;
         }
-        plan_pump(sim, conn, &conn->up);
-        plan_pump(sim, conn, &conn->down);
+        if (conn->up.pumps == 0) {
+            plan_pump(sim, conn, &conn->up);
+        }
+        if (conn->down.pumps == 0) {
+            plan_pump(sim, conn, &conn->down);
+        }
     }
 }
 
@@ -395,8 +414,9 @@ void net_dialed(struct sim *sim, const struct sim_event *event)
         agent_link(sim, event->host, 0, false, "connection refused");
         return;
     }
-    struct sim_conn *conn = conn_place(sim);
-    *conn = (struct sim_conn){.id = sim->conn_next++,
+    uint64_t id = 0;
+    struct sim_conn *conn = conn_place(sim, &id);
+    *conn = (struct sim_conn){.id = id,
                               .host = event->host,
                               .agent_life = host->agent_life,
                               .ctl_life = sim->ctl.life,
@@ -409,13 +429,10 @@ void net_dialed(struct sim *sim, const struct sim_event *event)
 /* A connection whose agent died long ago: its hello is read now, and its end is found closed. */
 void net_hello_of_the_dead(struct sim *sim, uint32_t host, const struct message *hello)
 {
-    struct sim_conn *conn = conn_place(sim);
-    *conn = (struct sim_conn){.id = sim->conn_next++,
-                              .host = host,
-                              .ctl_life = sim->ctl.life,
-                              .agent_open = true,
-                              .ctl_open = true};
-    uint64_t id = conn->id;
+    uint64_t id = 0;
+    struct sim_conn *conn = conn_place(sim, &id);
+    *conn = (struct sim_conn){
+        .id = id, .host = host, .ctl_life = sim->ctl.life, .agent_open = true, .ctl_open = true};
     send(sim, conn, &conn->up, hello);
     net_close_agent(sim, id);
 }
@@ -432,14 +449,20 @@ static struct sim_probe *probe_find(struct sim *sim, uint64_t id)
     return NULL;
 }
 
+/* The last two numbers of an address say which host it is: sim.c makes them. */
 static uint32_t host_at(const struct sim *sim, const char *address)
 {
-    for (uint32_t index = 0; index < sim->host_count; index++) {
-        if (text_equal(sim->hosts[index].address, address)) {
-            return index;
-        }
+    uint64_t high = 0;
+    uint64_t low = 0;
+    const char *first = address + strlen("10.0.");
+    const char *dot = strchr(first, '.');
+    char text[8];
+    (void)text_format(text, sizeof(text), "%.*s", dot == NULL ? 0 : (int)(dot - first), first);
+    if (dot == NULL || text_to_u64(text, 255, &high) < 0 || text_to_u64(dot + 1, 255, &low) < 0) {
+        return UINT32_MAX;
     }
-    return UINT32_MAX;
+    uint64_t index = high * SIM_HOSTS_PER_NET + low - 1;
+    return index < sim->host_count ? (uint32_t)index : UINT32_MAX;
 }
 
 void net_probe(struct sim *sim, uint32_t host, const struct agent_probe *probe)
@@ -527,4 +550,5 @@ void net_done(struct sim *sim)
         drop_packets(&sim->conns[index].down);
     }
     sim->conns = mem_free(sim->conns);
+    sim->conn_free = mem_free(sim->conn_free);
 }

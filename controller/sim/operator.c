@@ -94,11 +94,25 @@ static uint32_t pick_node(struct sim *sim)
     return count == 0 ? 0 : (uint32_t)sim_between(sim, 1, count);
 }
 
-static void ask_node(struct sim *sim, uint8_t verb)
+/* In which phase of a recovery this job is struck, if in any. */
+static void count_phase(struct sim *sim, uint32_t id, uint64_t counts[SIM_PHASE_COUNT])
 {
-    uint32_t node = pick_node(sim);
-    if (node == 0) {
+    const struct job *job = core_job(sim->ctl.core, id);
+    const struct recovery *recovery =
+        job == NULL ? NULL : core_recovery(sim->ctl.core, job->d.recovery);
+    if (recovery != NULL && recovery->d.phase >= PHASE_STOP) {
+        counts[recovery->d.phase - PHASE_STOP]++;
+    }
+}
+
+static void ask_node_of(struct sim *sim, uint8_t verb, uint32_t node)
+{
+    const struct node *known = core_node(sim->ctl.core, node);
+    if (known == NULL) {
         return;
+    }
+    if (verb == REQUEST_DRAIN) {
+        count_phase(sim, known->d.job, sim->stats.drained);
     }
     struct sim_request *request = operator_request(sim, verb);
     request->nodes[0] = node;
@@ -109,17 +123,41 @@ static void ask_node(struct sim *sim, uint8_t verb)
     ctl_request(sim, request);
 }
 
-static void ask_job(struct sim *sim, uint8_t verb)
+static void ask_node(struct sim *sim, uint8_t verb)
 {
-    uint32_t job = verb == REQUEST_RELEASE ? pick_held(sim) : pick_job(sim);
+    ask_node_of(sim, verb, pick_node(sim));
+}
+
+void operator_drain(struct sim *sim, uint32_t node)
+{
+    sim->stats.asked[SIM_DO_DRAIN]++;
+    ask_node_of(sim, REQUEST_DRAIN, node);
+}
+
+static void ask_job_of(struct sim *sim, uint8_t verb, uint32_t job)
+{
     if (job == 0) {
         return;
+    }
+    if (verb == REQUEST_CANCEL) {
+        count_phase(sim, job, sim->stats.cancelled_in);
     }
     struct sim_request *request = operator_request(sim, verb);
     request->request.job = job;
     request->request.after_checkpoint = sim_chance(sim, 500000);
     sim_trace(sim, "operator: verb %u on job %u", verb, job);
     ctl_request(sim, request);
+}
+
+static void ask_job(struct sim *sim, uint8_t verb)
+{
+    ask_job_of(sim, verb, verb == REQUEST_RELEASE ? pick_held(sim) : pick_job(sim));
+}
+
+void operator_cancel(struct sim *sim, uint32_t job)
+{
+    sim->stats.asked[SIM_DO_CANCEL]++;
+    ask_job_of(sim, REQUEST_CANCEL, job);
 }
 
 static void ask_automation(struct sim *sim, uint8_t word)
@@ -237,7 +275,7 @@ void operator_act(struct sim *sim)
 void operator_heal(struct sim *sim)
 {
     const struct core *core = sim->ctl.core;
-    if (core_globals(core)->paused) {
+    if (core_globals(core)->paused || core_globals(core)->breaker_open) {
         ask_automation(sim, AUTOMATION_RESUME);
     }
     if (core_globals(core)->observe) {

@@ -46,6 +46,40 @@ static uint64_t healed_time(const struct sim_options *options)
     return 2 * sum_ms;
 }
 
+/* One large job over nearly all of them, for as long as it takes to fail and recover some times. */
+void sim_options_scale(struct sim_options *options, uint32_t hosts)
+{
+    CHECK(hosts <= SIM_HOSTS_MAX);
+    options->hosts = hosts;
+    if (hosts < SIM_LARGE) {
+        return;
+    }
+    options->hosts_per_rack = 32;
+    options->racks_per_leaf = 2;
+    options->jobs = 1;
+    options->few_nodes = false;
+    options->check_all = false;
+    options->verb_weight[SIM_DO_SUBMIT] = 0;
+    options->verb_weight[SIM_DO_CANCEL] = 0;
+    for (uint32_t index = 0; index < SIM_JOBS_MAX; index++) {
+        struct sim_job_options *job = &options->job[index];
+        job->slots = hosts / 100 * 97 / 16 * 16;
+        job->ranks_per_node = 8;
+        job->steps = 24;
+        job->step_ms = 5000;
+        job->save_every = 4;
+        job->save_ms = 2000;
+        job->init_ms = 5000;
+        job->load_ms = 4000;
+        job->followers_ms = 2000;
+    }
+    options->chaos_ms = 150000;
+    options->healed_ms = healed_time(options);
+    options->fault_gap_ms = 20000;
+    options->operator_gap_ms = 15000;
+    options->aim_ppm = 150000;
+}
+
 void sim_options_draw(struct sim_options *ret_options, uint64_t seed)
 {
     struct prng prng;
@@ -82,6 +116,14 @@ void sim_options_draw(struct sim_options *ret_options, uint64_t seed)
     uint32_t *pause = &ret_options->verb_weight[SIM_DO_PAUSE];
     *pause = *pause > 0 ? 1 : 0;
     ret_options->verb_weight[SIM_DO_CANCEL] = ret_options->verb_weight[SIM_DO_CANCEL] > 0 ? 1 : 0;
+    ret_options->aim_ppm = calm ? draw(&prng, 0, 30000) : draw(&prng, 30000, 250000);
+    ret_options->weight[SIM_POISON] = (ret_options->weight[SIM_POISON] + 3) / 4;
+    ret_options->weight[SIM_CUT_MANY] = (ret_options->weight[SIM_CUT_MANY] + 1) / 2;
+    ret_options->weight[SIM_DISK_FULL] = (ret_options->weight[SIM_DISK_FULL] + 3) / 4;
+    if (prng_below(&prng, 10) == 0) { /* a probe that is wrong, everywhere */
+        ret_options->weight[SIM_FATAL_SIGNAL] = draw(&prng, 20, 100);
+    }
+    ret_options->few_nodes = prng_below(&prng, 8) == 0;
     ret_options->check_all = prng_below(&prng, 4) == 0;
     /* ranks past their limits and peers that are better off are rare enough without 10 min of it */
     ret_options->fence_after_ms = prng_below(&prng, 2) == 0 ? 600000 : draw(&prng, 5000, 60000);

@@ -3,19 +3,21 @@
 #include "controller/sim/world.h"
 #include "proto/base/mem.h"
 
-enum { QUEUE_CAPACITY = 1 << 17 };
+enum { CAPACITY_MIN = 1 << 17, EVENTS_PER_HOST = 96 };
 
-void sim_queue_init(struct sim_queue *queue)
+void sim_queue_init(struct sim_queue *queue, uint32_t hosts)
 {
-    queue->capacity = QUEUE_CAPACITY;
-    queue->items = mem_alloc(QUEUE_CAPACITY, sizeof(queue->items[0]));
-    queue->events = mem_alloc(QUEUE_CAPACITY, sizeof(queue->events[0]));
-    queue->free = mem_alloc(QUEUE_CAPACITY, sizeof(queue->free[0]));
-    heap_init(&queue->heap, queue->items, QUEUE_CAPACITY);
-    for (uint32_t index = 0; index < QUEUE_CAPACITY; index++) {
-        queue->free[index] = QUEUE_CAPACITY - 1 - index;
+    uint32_t wanted = hosts * EVENTS_PER_HOST;
+    uint32_t capacity = wanted > CAPACITY_MIN ? wanted : CAPACITY_MIN;
+    queue->capacity = capacity;
+    queue->items = mem_alloc(capacity, sizeof(queue->items[0]));
+    queue->events = mem_alloc(capacity, sizeof(queue->events[0]));
+    queue->free = mem_alloc(capacity, sizeof(queue->free[0]));
+    heap_init(&queue->heap, queue->items, capacity);
+    for (uint32_t index = 0; index < capacity; index++) {
+        queue->free[index] = capacity - 1 - index;
     }
-    queue->free_count = QUEUE_CAPACITY;
+    queue->free_count = capacity;
 }
 
 void sim_queue_done(struct sim_queue *queue)

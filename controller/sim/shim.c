@@ -118,6 +118,21 @@ static void launch_failed(struct sim *sim, uint32_t host, const struct msg_desir
     agent_wake(sim, host);
 }
 
+/* This place begins anew. */
+static void wipe(struct sim_shim *shim)
+{
+    for (uint32_t rank = 0; rank < RANKS_PER_NODE_MAX; rank++) {
+        train_mails_done(&shim->ranks[rank]);
+    }
+}
+
+void shim_done(struct sim_host *host)
+{
+    for (uint32_t index = 0; index < SIM_SHIMS_MAX; index++) {
+        wipe(&host->shims[index]);
+    }
+}
+
 static uint32_t free_place(struct sim_host *host)
 {
     for (uint32_t index = 0; index < SIM_SHIMS_MAX; index++) {
@@ -150,6 +165,7 @@ void shim_start(struct sim *sim, uint32_t host, const struct msg_desired *order)
         return;
     }
     struct sim_shim *shim = &h->shims[index];
+    wipe(shim);
     *shim = (struct sim_shim){.used = true,
                               .job = order->job,
                               .attempt = order->attempt,
@@ -338,6 +354,7 @@ static void bar(struct sim *sim, uint32_t host, uint32_t job, uint32_t attempt)
     struct sim_host *h = &sim->hosts[host];
     uint32_t index = free_place(h);
     CHECK(index < SIM_SHIMS_MAX);
+    wipe(&h->shims[index]);
     h->shims[index] =
         (struct sim_shim){.used = true, .barred = true, .job = job, .attempt = attempt};
     plan_look(sim, host, index, true, 5);

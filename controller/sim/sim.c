@@ -15,7 +15,10 @@ enum { BEGIN_MS = 1000000 }; /* no clock begins at 0 */
 const char *const sim_fault_words[] = {SIM_FAULTS(X)};
 const char *const sim_verb_words[] = {SIM_VERBS(X)};
 const char *const sim_judge_words[] = {SIM_JUDGES(X)};
+const char *const sim_situation_words[] = {SIM_SITUATIONS(X)};
 #undef X
+const char *const sim_phase_words[] = {"stop", "plan",    "check",     "launch",
+                                       "init", "restore", "first_step"};
 
 /* ---- trace and objections ---------------------------------------------------------------- */
 
@@ -53,7 +56,8 @@ void sim_object(struct sim *sim, enum sim_judge judge, const char *format, ...)
     va_end(arguments);
     sim->over = true;
     sim->judge = judge;
-    sim->result = judge == SIM_JUDGE_LIVE ? SIM_LIVENESS : SIM_SAFETY;
+    bool live = judge == SIM_JUDGE_LIVE || judge == SIM_JUDGE_RESUMES;
+    sim->result = live ? SIM_LIVENESS : SIM_SAFETY;
     (void)text_format(sim->text, sizeof(sim->text), "%s: %s", sim_judge_words[judge], text);
     sim_trace(sim, "OBJECTION %s", sim->text);
 }
@@ -112,8 +116,8 @@ static void make_host(struct sim *sim, uint32_t index)
     host->leaf = host->rack / options->racks_per_leaf;
     host->feed = host->rack % 2;
     (void)text_format(host->name, sizeof(host->name), "gpu-%04u", index);
-    (void)text_format(host->address, sizeof(host->address), "10.0.%u.%u", index / 250,
-                      index % 250 + 1);
+    (void)text_format(host->address, sizeof(host->address), "10.0.%u.%u", index / SIM_HOSTS_PER_NET,
+                      index % SIM_HOSTS_PER_NET + 1);
     host->wall_offset = (int64_t)sim_between(sim, 0, 4000) - 2000;
     host_up(sim, index);
 }
@@ -129,6 +133,7 @@ static void make_limits(struct sim *sim)
     sim->core_limits.recoveries = 64;
     sim->core_limits.checkpoints = 128;
     sim->core_limits.foreign = 64;
+    sim->core_limits.pending_records = 16; /* reached when the disk is full for long */
     agent_limits_default(&sim->agent_limits);
     sim->agent_limits.exchange_keys = 2;
     sim->agent_limits.exchange_gets = 2;
@@ -145,7 +150,7 @@ struct sim *sim_create(const struct sim_options *options)
     sim->options = *options;
     sim->now_ms = BEGIN_MS;
     prng_seed(&sim->prng, options->seed);
-    sim_queue_init(&sim->queue);
+    sim_queue_init(&sim->queue, options->hosts);
     make_limits(sim);
     int result = agent_output_create(&sim->agent_limits, &sim->agent_output);
     CHECK(result == 0);
@@ -171,12 +176,17 @@ struct sim *sim_free(struct sim *sim)
     ctl_done(sim);
     for (uint32_t index = 0; index < sim->host_count; index++) {
         agent_done(sim, index);
+        shim_done(&sim->hosts[index]);
         mem_free(sim->hosts[index].journal);
+        mem_free(sim->hosts[index].pending);
     }
     net_done(sim);
     (void)agent_output_free(sim->agent_output);
     sim_queue_done(&sim->queue);
     mem_free(sim->hosts);
+    for (uint32_t index = 0; index < sim->start_count; index++) {
+        mem_free(sim->starts[index].counts);
+    }
     mem_free(sim->starts);
     mem_free(sim);
     return NULL;
@@ -240,7 +250,7 @@ static void step_agent(struct sim *sim, const struct sim_event *event)
     case SIM_EV_CHECKED: {
         struct sim_agent_input *input = agent_input(sim, event->host, AGENT_EVENT_CHECKED);
         input->event.nonce = event->id;
-        input->event.ok = !host->bad_check;
+        input->event.ok = !host->bad_check && sim->now_ms >= sim->storage_ms;
         input->event.port_free = !host->port_taken;
         agent_wake(sim, event->host);
         return;
@@ -293,6 +303,12 @@ void sim_step_world(struct sim *sim, const struct sim_event *event)
         return;
     case SIM_EV_UNDO:
         fault_undo(sim, event);
+        return;
+    case SIM_EV_AIM:
+        aim_strike(sim, event);
+        return;
+    case SIM_EV_FLAP:
+        fault_flap(sim, event);
         return;
     case SIM_EV_HEAL:
         fault_heal(sim);

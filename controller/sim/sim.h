@@ -62,9 +62,23 @@ enum sim_result { SIM_GOOD = 0, SIM_CRASH = 3, SIM_LIVENESS = 4, SIM_SAFETY = 5 
     X(CTL_STALL, "controller-stall")   /* stands still for 40 s */                                 \
     X(DISK_FAIL, "disk-fail")          /* commits fail for a while */                              \
     X(DISK_SLOW, "disk-slow")                                                                      \
-    X(WALL_BACK, "wall-back")       /* the controller's wall clock: 700 s back */                  \
-    X(WALL_FORWARD, "wall-forward") /* … a day forward */                                        \
-    X(STALE_HELLO, "stale-hello")   /* an agent of an older life says hello late */
+    X(WALL_BACK, "wall-back")         /* the controller's wall clock: 700 s back */                \
+    X(WALL_FORWARD, "wall-forward")   /* … a day forward */                                      \
+    X(STALE_HELLO, "stale-hello")     /* an agent of an older life says hello late */              \
+    X(MORE_FAILURES, "more-failures") /* one or two further hosts of a job amid its recovery */    \
+    X(SPARE_DEAD, "spare-dead")       /* a spare dies when it is taken, or just before */          \
+    X(STALE_ATTEMPT, "stale-attempt") /* ranks out of reach for 5 min, then back */                \
+    X(LINK_FLAP, "link-flap")         /* a node's path goes and comes */                           \
+    X(LINK_CLOG, "link-clog")         /* nothing passes for a moment, then all of it at once */    \
+    X(CUT_MANY, "cut-many")           /* the controller's own network: most nodes, all racks */    \
+    X(STORAGE_LOSS, "storage-loss")   /* nobody can save, load or pass a check */                  \
+    X(STRAGGLER, "straggler")         /* a host computes slowly, and with it the job */            \
+    X(SDC, "sdc")                     /* wrong numbers: noticed later, saves since are useless */  \
+    X(POISON, "poison-job")           /* a job that fails at one step wherever it runs */          \
+    X(OLD_AGENT, "old-agent")         /* one that does not know the newest messages */             \
+    X(DISK_FULL, "disk-full")         /* commits fail for minutes */                               \
+    X(DISK_BUSY, "disk-busy")         /* commits fail now and then */                              \
+    X(DISK_UNKNOWN, "disk-unknown")   /* a commit's end is not known: it is read back */
 
 enum sim_fault {
 #define X(upper, word) SIM_##upper,
@@ -125,6 +139,12 @@ extern const char *const sim_verb_words[];
     X(SNAPSHOT, "snapshot")        /* images fold to the same state */                             \
     X(AGENT_REPLAY, "agent-replay")                                                                \
     X(INVARIANT, "invariants") /* core_check, agent_core_check */                                  \
+    X(PHASES, "phase-order")   /* one recovery a job, its phases in order */                       \
+    X(STEP, "durable-step")    /* the step to restore goes back only by a record that says so */   \
+    X(BREAKERS, "breakers")    /* nothing harmful while one is open; none opens too late */        \
+    X(ALIVE, "no-false-loss")  /* a node that is well and in reach is not taken for lost */        \
+    X(POISONED, "poison-ends") /* a job that always fails is held or fails, and takes few nodes */ \
+    X(RESUMES, "resumes")      /* healed: no recovery takes long, unless it says what it lacks */  \
     X(LIVE, "liveness")        /* healed, with enough nodes: every job ends or says why not */
 
 enum sim_judge {
@@ -138,6 +158,42 @@ enum {
 #undef X
 };
 extern const char *const sim_judge_words[];
+
+/* Situations that a run must have been in, or it proves less than it says. */
+#define SIM_SITUATIONS(X)                                                                          \
+    X(MERGED, "second-failure")                                                                    \
+    X(MERGED_AGAIN, "third-failure")                                                               \
+    X(REPLANNED, "planned-anew")    /* an attempt that was planned and never launched */           \
+    X(NO_SPARE, "spares-exhausted") /* a job waits for one, and says so */                         \
+    X(SILENCE, "silence-breaker")                                                                  \
+    X(RATE, "rate-breaker")                                                                        \
+    X(HELD, "job-held")                                                                            \
+    X(FENCED, "node-fenced")                                                                       \
+    X(PROBATION, "on-probation")                                                                   \
+    X(STALE_RANKS, "stale-ranks-back") /* a lost node is back, old ranks alive */                  \
+    X(FACILITY, "lost-together")                                                                   \
+    X(FATAL, "fatal-verdict")                                                                      \
+    X(HANG, "hang-verdict")                                                                        \
+    X(POISON, "poison-verdict")                                                                    \
+    X(CORRUPT, "corrupt-checkpoint")                                                               \
+    X(OLDER, "older-checkpoint") /* one is restored although a newer one was written */            \
+    X(STORE_FULL, "store-refuses")
+
+enum sim_situation {
+#define X(upper, word) SIM_SEEN_##upper,
+    SIM_SITUATIONS(X)
+#undef X
+};
+enum {
+#define X(upper, word) +1
+    SIM_SITUATION_COUNT = 0 SIM_SITUATIONS(X)
+#undef X
+};
+extern const char *const sim_situation_words[];
+
+/* Phases of a recovery in which an operator may strike: stop to first_step. */
+enum { SIM_PHASE_COUNT = 7 };
+extern const char *const sim_phase_words[];
 
 /* Mistakes that tests build into the world, one to trip each judge. */
 enum sim_mutation {
@@ -160,13 +216,19 @@ enum sim_mutation {
     SIM_EDIT_SLOT,         /* … a slot changes whose node did not leave -> swap-rule */
     SIM_EDIT_LAYOUT,       /* … one node in two slots -> layout-bijection */
     SIM_EDIT_SPARE,        /* … a node that nobody counts -> spares-conserved */
+    SIM_EDIT_PHASE,        /* … a phase out of order -> phase-order */
+    SIM_EDIT_STEP,         /* … the step that a new controller would restore -> durable-step */
+    SIM_EDIT_BREAKER,      /* … a loss while the breaker is open -> breakers */
+    SIM_EDIT_ALIVE,        /* … the node lost was well -> no-false-loss */
+    SIM_EDIT_POISON,       /* … how often a job has failed at its step -> poison-ends */
+    SIM_EDIT_STUCK,        /* … how long a recovery has taken -> resumes */
     SIM_BREAK_CORE,        /* the core's memory is changed behind its back -> invariants: aborts */
 };
 enum { SIM_MUTATION_COUNT = SIM_BREAK_CORE + 1 };
 /* The judge that a mutation must trip. */
 enum sim_judge sim_mutation_judge(enum sim_mutation mutation);
 
-enum { SIM_HOSTS_MAX = 512, SIM_JOBS_MAX = 12, SIM_TRACE_LINES = 200 };
+enum { SIM_HOSTS_MAX = 13312, SIM_JOBS_MAX = 12, SIM_TRACE_LINES = 200 };
 
 struct sim_job_options {
     uint32_t slots;
@@ -197,6 +259,8 @@ struct sim_options {
     uint32_t operator_gap_ms;
     uint32_t weight[SIM_FAULT_COUNT]; /* 0: never */
     uint32_t verb_weight[SIM_VERB_COUNT];
+    uint32_t aim_ppm;        /* so likely a phase that begins is struck */
+    bool few_nodes;          /* after the healing some hosts stay broken: not all jobs can run */
     uint32_t start_grace_ms; /* of the controller */
     uint32_t fence_after_ms; /* of the agents; 0: never */
     enum sim_mutation mutation;
@@ -208,11 +272,17 @@ struct sim_options {
 
 /* Everything about a run from its seed: sizes, probabilities, and which classes are off. */
 void sim_options_draw(struct sim_options *ret_options, uint64_t seed);
+/* The same with so many hosts; from SIM_LARGE on with one job of 8 ranks a node on nearly all. */
+enum { SIM_LARGE = 100 };
+void sim_options_scale(struct sim_options *options, uint32_t hosts);
 
 struct sim_stats {
     uint64_t struck[SIM_FAULT_COUNT];
     uint64_t asked[SIM_VERB_COUNT];
     uint64_t judged[SIM_JUDGE_COUNT];
+    uint64_t seen[SIM_SITUATION_COUNT];
+    uint64_t drained[SIM_PHASE_COUNT];
+    uint64_t cancelled_in[SIM_PHASE_COUNT];
     uint64_t events;
     uint64_t records;
     uint64_t agent_records;

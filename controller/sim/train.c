@@ -10,11 +10,13 @@
 
 #include <string.h>
 
+#include "proto/base/mem.h"
 #include "proto/base/text.h"
 
 enum {
     JITTER_MS = 50,
-    BROKEN_EVENT = 1,     /* sim_event.what */
+    BROKEN_EVENT = 1, /* sim_event.what */
+    LOOK_EVENT = 2,
     LEAVE_MAX_MS = 10000, /* a save before leaving is waited for so long */
     CODE_LATER = 75,
     CODE_TORN = 3,
@@ -22,14 +24,19 @@ enum {
     ALL_PARTS = PART_WEIGHTS | PART_OPTIMIZER | PART_SCHEDULER | PART_DATA | PART_RNG,
 };
 
-const struct sim_job_options *train_options(const struct sim *sim, const char *job_name)
+uint32_t train_number(const char *job_name)
 {
     uint64_t number = 0;
     const char *digits = strrchr(job_name, '-');
     if (digits == NULL || text_to_u64(digits + 1, UINT32_MAX, &number) < 0) {
         number = 0;
     }
-    return &sim->options.job[number % SIM_JOBS_MAX];
+    return (uint32_t)(number % SIM_JOBS_MAX);
+}
+
+const struct sim_job_options *train_options(const struct sim *sim, const char *job_name)
+{
+    return &sim->options.job[train_number(job_name)];
 }
 
 struct sim_save *train_save(struct sim *sim, uint32_t job, uint32_t attempt, uint64_t step)
@@ -64,18 +71,18 @@ static bool any_alive(struct sim *sim, const struct sim_train *train)
 
 static uint32_t train_place(struct sim *sim, const struct msg_desired *order)
 {
-    uint32_t place = UINT32_MAX;
     for (uint32_t index = 0; index < SIM_TRAINS_MAX; index++) {
-        struct sim_train *train = &sim->trains[index];
+        const struct sim_train *train = &sim->trains[index];
         if (train->state != SIM_TRAIN_FREE && train->job == order->job &&
             train->attempt == order->attempt) {
             return index;
         }
-        if (place == UINT32_MAX && (train->state == SIM_TRAIN_FREE || !any_alive(sim, train))) {
-            place = index;
-        }
     }
-    CHECK(place != UINT32_MAX);
+    uint32_t place = 0;
+    while (sim->trains[place].state != SIM_TRAIN_FREE && any_alive(sim, &sim->trains[place])) {
+        place++;
+        CHECK(place < SIM_TRAINS_MAX);
+    }
     return place;
 }
 
@@ -150,7 +157,19 @@ static void show(struct sim *sim, const struct sim_train *train, uint8_t phase)
     }
 }
 
-static uint64_t phase_time(const struct sim_train *train)
+/* All wait for the slowest. */
+static uint64_t step_time(const struct sim *sim, const struct sim_train *train)
+{
+    uint64_t most = 0;
+    for (uint32_t slot = 0; slot < train->slots; slot++) {
+        uint32_t host = train->hosts[slot];
+        uint64_t pct = host == UINT32_MAX ? 0 : sim->hosts[host].straggle_pct;
+        most = pct > most ? pct : most;
+    }
+    return train->options->step_ms * (100 + most) / 100;
+}
+
+static uint64_t phase_time(const struct sim *sim, const struct sim_train *train)
 {
     switch ((enum sim_train_state)train->state) {
     case SIM_TRAIN_INIT:
@@ -158,7 +177,7 @@ static uint64_t phase_time(const struct sim_train *train)
     case SIM_TRAIN_RESTORE:
         return train->options->load_ms;
     case SIM_TRAIN_STEP:
-        return train->options->step_ms;
+        return step_time(sim, train);
     case SIM_TRAIN_SAVE:
         return train->options->save_ms;
     case SIM_TRAIN_FREE:
@@ -178,7 +197,21 @@ static void plan(struct sim *sim, struct sim_train *train, uint64_t after_ms)
                               .life = (uint64_t)train->job << 32 | train->attempt});
 }
 
+/* Once for all that come and go in one moment: a large job ends in thousands of them. */
 void train_look(struct sim *sim, uint32_t index)
+{
+    struct sim_train *train = &sim->trains[index];
+    if (!train->look_due) {
+        train->look_due = true;
+        sim_at(sim, sim->now_ms,
+               (struct sim_event){.kind = SIM_EV_TRAIN,
+                                  .what = LOOK_EVENT,
+                                  .index = index,
+                                  .life = (uint64_t)train->job << 32 | train->attempt});
+    }
+}
+
+static void look(struct sim *sim, uint32_t index)
 {
     struct sim_train *train = &sim->trains[index];
     if (train->state == SIM_TRAIN_FREE || train->state == SIM_TRAIN_DONE) {
@@ -187,7 +220,7 @@ void train_look(struct sim *sim, uint32_t index)
     enum presence presence = presence_of(sim, train);
     if (presence == ALL_THERE) {
         if (train->next_ms == 0) {
-            plan(sim, train, phase_time(train));
+            plan(sim, train, phase_time(sim, train));
         }
         return;
     }
@@ -219,6 +252,19 @@ static void end_all(struct sim *sim, struct sim_train *train, int32_t code)
     train->state = SIM_TRAIN_DONE;
 }
 
+struct sim_mail *train_mails(struct sim_rank *rank)
+{
+    if (rank->mails == NULL) {
+        rank->mails = mem_alloc(SIM_MAILS_MAX, sizeof(rank->mails[0]));
+    }
+    return rank->mails;
+}
+
+void train_mails_done(struct sim_rank *rank)
+{
+    rank->mails = mem_free(rank->mails);
+}
+
 /* ---- saves ------------------------------------------------------------------------------- */
 
 static void post(struct sim *sim, struct sim_shim *shim, uint32_t rank_index, uint8_t kind,
@@ -226,17 +272,14 @@ static void post(struct sim *sim, struct sim_shim *shim, uint32_t rank_index, ui
 {
     struct sim_rank *rank = &shim->ranks[rank_index];
     for (uint32_t index = 0; index < SIM_MAILS_MAX; index++) {
-        struct sim_mail *mail = &rank->mails[index];
+        struct sim_mail *mail = &train_mails(rank)[index];
         if (mail->open) {
             continue;
         }
         memset(mail, 0, sizeof(*mail));
         mail->open = true;
         mail->id = ++rank->mail_next;
-        mail->mail.local_rank = rank_index;
-        mail->mail.id = mail->id;
-        mail->mail.kind = AGENT_MAIL_CHECKPOINT;
-        struct msg_checkpoint *u = &mail->mail.u.checkpoint;
+        struct msg_checkpoint *u = &mail->checkpoint;
         u->kind = kind;
         u->step = train->step;
         if (kind != CHECKPOINT_BEGIN) {
@@ -266,7 +309,7 @@ static void begin_save(struct sim *sim, struct sim_train *train)
                                                       .attempt = train->attempt,
                                                       .step = train->step,
                                                       .shards_wanted = train->world,
-                                                      .intact = true};
+                                                      .intact = !train->wrong};
     train->save = sim->save_count;
     train->answered = 0;
     train->commit_asked = false;
@@ -303,7 +346,7 @@ void train_mail_answer(struct sim *sim, uint32_t host, const struct agent_action
     }
     struct sim_rank *rank = &shim->ranks[action->u.mail.local_rank];
     struct sim_mail *mail = NULL;
-    for (uint32_t index = 0; index < SIM_MAILS_MAX; index++) {
+    for (uint32_t index = 0; rank->mails != NULL && index < SIM_MAILS_MAX; index++) {
         if (rank->mails[index].open && rank->mails[index].id == action->u.mail.id) {
             mail = &rank->mails[index];
         }
@@ -312,8 +355,16 @@ void train_mail_answer(struct sim *sim, uint32_t host, const struct agent_action
         return;
     }
     mail->open = false;
+    const struct msg_checkpoint checkpoint = mail->checkpoint;
+    bool any_open = false;
+    for (uint32_t index = 0; index < SIM_MAILS_MAX; index++) {
+        any_open = any_open || rank->mails[index].open;
+    }
+    if (!any_open) {
+        train_mails_done(rank);
+    }
     struct sim_train *train = &sim->trains[shim->train];
-    const struct msg_checkpoint *asked = &mail->mail.u.checkpoint;
+    const struct msg_checkpoint *asked = &checkpoint;
     struct sim_save *save = train_save(sim, action->job, action->attempt, asked->step);
     bool current = train->job == action->job && train->attempt == action->attempt &&
                    train->save != 0 && save == &sim->saves[train->save - 1];
@@ -382,6 +433,7 @@ static void end_step(struct sim *sim, struct sim_train *train)
 {
     train->step++;
     show(sim, train, PHASE_STEP);
+    program_step(sim, train);
     const struct sim_rank *first = &shim_of(sim, train, 0)->ranks[0];
     bool asked = first->save_request != train->save_seen;
     bool last = train->step >= train->options->steps;
@@ -418,8 +470,15 @@ static void end_save(struct sim *sim, struct sim_train *train)
 void train_event(struct sim *sim, const struct sim_event *event)
 {
     struct sim_train *train = &sim->trains[event->index];
-    if (train->state == SIM_TRAIN_FREE || train->state == SIM_TRAIN_DONE ||
-        event->life != ((uint64_t)train->job << 32 | train->attempt)) {
+    if (event->life != ((uint64_t)train->job << 32 | train->attempt)) {
+        return; /* of one that had this place before */
+    }
+    if (event->what == LOOK_EVENT) {
+        train->look_due = false;
+        look(sim, event->index);
+        return;
+    }
+    if (train->state == SIM_TRAIN_FREE || train->state == SIM_TRAIN_DONE) {
         return;
     }
     if (event->what == BROKEN_EVENT) {
@@ -430,6 +489,10 @@ void train_event(struct sim *sim, const struct sim_event *event)
         return;
     }
     train->next_ms = 0;
+    if (program_waits(sim, train)) {
+        plan(sim, train, sim->storage_ms - sim->now_ms);
+        return;
+    }
     switch ((enum sim_train_state)train->state) {
     case SIM_TRAIN_INIT:
         end_init(sim, train);
@@ -448,6 +511,6 @@ void train_event(struct sim *sim, const struct sim_event *event)
         break;
     }
     if (train->next_ms == 0) {
-        train_look(sim, event->index);
+        look(sim, event->index);
     }
 }

@@ -23,8 +23,10 @@
 
 enum {
     SIM_SHIMS_MAX = 8, /* per host */
+    SIM_HOSTS_PER_NET = 250,
     SIM_TRAINS_MAX = 64,
     SIM_SAVES_MAX = 512,
+    SIM_INCIDENTS_MAX = 1024,
     SIM_MAILS_MAX = 4, /* open requests of one rank */
     SIM_LINE_SIZE = 320,
     SIM_USER_TIMEOUT_MS = 6000, /* TCP_USER_TIMEOUT of both ends */
@@ -62,6 +64,8 @@ enum sim_event_kind {
     SIM_EV_FAULT,
     SIM_EV_OPERATOR,
     SIM_EV_UNDO, /* a fault is over */
+    SIM_EV_AIM,  /* at the phase of a recovery that has just begun */
+    SIM_EV_FLAP, /* a flapping path goes or comes */
     SIM_EV_HEAL,
     SIM_EV_END,
 };
@@ -103,6 +107,7 @@ struct sim_pipe {
     uint64_t last_ms;    /* nothing sent later arrives before */
     uint64_t unacked_ms; /* since when something sent is not acknowledged; 0 */
     bool fin_sent;
+    uint32_t pumps; /* events that will look at its head */
 };
 
 struct sim_conn {
@@ -164,6 +169,9 @@ struct sim_controller {
     uint64_t stalled_ms; /* until then */
     uint64_t failing_ms; /* commits fail until then */
     uint64_t slow_ms;    /* commits are slow until then */
+    uint64_t busy_ms;    /* every other one fails until then */
+    bool unknown;        /* whether the next one was made is not known at first */
+    uint64_t trouble_ms; /* it was not itself at that time */
     struct core *core;
     struct sim_input *first;
     struct sim_input *last;
@@ -199,7 +207,7 @@ struct sim_mail {
     bool open;
     bool given; /* to this life of the agent */
     uint64_t id;
-    struct agent_mail mail;
+    struct msg_checkpoint checkpoint;
 };
 
 struct sim_rank {
@@ -218,7 +226,7 @@ struct sim_rank {
     uint32_t save_request;
     bool stop_request;
     uint64_t mail_next;
-    struct sim_mail mails[SIM_MAILS_MAX];
+    struct sim_mail *mails; /* SIM_MAILS_MAX of them, of the host's; NULL: it never asked */
 };
 
 struct sim_shim {
@@ -276,6 +284,10 @@ struct sim_host {
     bool bad_check;
     bool port_taken;
     bool alarm; /* its own checks fail */
+    bool old_agent;
+    uint64_t flap_ms;      /* its path flaps until then */
+    uint64_t straggle_pct; /* a step takes so much more of its time */
+    uint64_t trouble_ms;   /* something was wrong with it, or with its path, at that time */
     uint64_t boots;
     uint64_t boot_ms;
     int64_t wall_offset;
@@ -295,8 +307,9 @@ struct sim_host {
     uint32_t record_count; /* durable */
     uint32_t record_capacity;
     bool busy; /* a commit runs; events wait */
-    struct agent_record pending[64];
+    struct agent_record *pending;
     uint32_t pending_count;
+    uint32_t pending_capacity;
     struct agent_action *waiting; /* of the step whose commit runs */
     uint32_t waiting_count;
     uint32_t waiting_capacity;
@@ -331,11 +344,21 @@ struct sim_train {
     uint64_t step;
     uint64_t next_ms;   /* the present phase or step ends then, if all are there */
     uint64_t broken_ms; /* since when a rank is missing; 0 */
+    bool look_due;      /* somebody came or went: it is looked at when all of this moment is done */
     uint32_t save_seen; /* the request that was carried out last */
     bool stopping;      /* this save is for a planned stop */
     uint32_t save;      /* index + 1 of the save that is not committed yet */
     uint32_t answered;  /* shards whose answer came */
     bool commit_asked;
+    bool wrong;          /* it computes nonsense, and its saves hold it */
+    uint64_t wrong_step; /* it is noticed at that step, by the rank below */
+    uint32_t wrong_host;
+};
+
+/* A job that fails at one step, whatever it runs on. */
+struct sim_poison {
+    uint64_t step; /* 0: it does not */
+    bool host;     /* it takes its host down, and not only a rank */
 };
 
 /* What lies on the shared storage. */
@@ -363,7 +386,14 @@ struct sim_shadow_node {
     bool lost;
     bool removed;
     uint32_t job; /* whose slot it holds; 0 none */
+    uint32_t since_attempt;
     uint32_t host;
+};
+
+struct sim_shadow_incident {
+    bool struck; /* somebody was evicted for it */
+    char rule[NAME_SIZE];
+    uint64_t struck_service_ms;
 };
 
 struct sim_shadow_save {
@@ -388,6 +418,11 @@ struct sim_shadow_job {
     uint64_t time_ms;
     uint32_t used_user;
     uint32_t used_unknown;
+    uint32_t recovery; /* the open one; 0: none */
+    uint8_t phase;
+    uint32_t merged;         /* failures that it took in */
+    uint64_t recovering_ms;  /* virtual time since when it is at work on a start or a recovery */
+    uint32_t poison_strikes; /* since it was held or made progress */
     uint32_t slot_count;
     uint32_t holders[SIM_HOSTS_MAX]; /* node of each slot, 0 none */
 };
@@ -401,14 +436,20 @@ struct sim_shadow {
     uint32_t mark_count;
     struct sim_shadow_save saves[SIM_SAVES_MAX];
     uint32_t save_count;
+    bool silence; /* the breaker for silence is open */
+    bool paused;  /* automation is, or only observes */
+    bool observes;
+    uint64_t resumed_service_ms;
+    struct sim_shadow_incident incidents[SIM_INCIDENTS_MAX]; /* by id, the newest of each place */
 };
 
-/* How often the processes of a rank were started, for the judge and for kill.c. */
+/* How often the processes of each rank of an attempt were started, for the judge and for kill.c. */
 struct sim_starts {
     uint32_t job;
     uint32_t attempt;
-    uint32_t rank;
-    uint32_t count;
+    uint32_t rank_count;
+    uint32_t total;
+    uint8_t *counts; /* [rank], owned */
 };
 
 /* ---- the world --------------------------------------------------------------------------- */
@@ -430,6 +471,8 @@ struct sim {
     uint32_t host_count;
     struct sim_conn *conns;
     uint32_t conn_count;
+    uint32_t *conn_free; /* places that are free */
+    uint32_t conn_free_count;
     uint64_t conn_next;
     struct sim_probe probes[256];
     uint64_t probe_next;
@@ -443,6 +486,9 @@ struct sim {
     struct sim_starts *starts;
     uint32_t start_count;
     uint32_t start_capacity;
+    uint64_t storage_ms; /* the shared storage does not answer until then */
+    struct sim_poison poison[SIM_JOBS_MAX];
+    uint64_t healed_at_ms;
     uint64_t job_next; /* names of submitted jobs */
     uint64_t request_next;
     bool mutated; /* the mutation has struck */
@@ -463,7 +509,7 @@ bool sim_chance(struct sim *sim, uint32_t ppm);
 void sim_step_world(struct sim *sim, const struct sim_event *event);
 
 /* queue.c */
-void sim_queue_init(struct sim_queue *queue);
+void sim_queue_init(struct sim_queue *queue, uint32_t hosts);
 void sim_queue_done(struct sim_queue *queue);
 void sim_at(struct sim *sim, uint64_t at_ms, struct sim_event event);
 bool sim_next(struct sim *sim, struct sim_event *ret_event); /* moves the clock */
@@ -481,7 +527,9 @@ void net_close_agent(struct sim *sim, uint64_t conn); /* this end closes; the ot
 void net_close_controller(struct sim *sim, uint64_t conn);
 void net_pump(struct sim *sim, const struct sim_event *event);
 void net_unacked(struct sim *sim, const struct sim_event *event);
-void net_changed(struct sim *sim);                 /* cuts came or went: what waited may move */
+#define NET_ALL UINT32_MAX
+/* Cuts of this host came or went: what waited may move. */
+void net_changed(struct sim *sim, uint32_t host);
 void net_drop_all(struct sim *sim, uint32_t host); /* the host is gone without a word */
 void net_controller_died(struct sim *sim);
 void net_probe(struct sim *sim, uint32_t host, const struct agent_probe *probe);
@@ -534,9 +582,13 @@ void shim_changed(struct sim *sim, uint32_t host, uint32_t index);
 void shim_view(const struct sim_shim *shim, struct agent_shim_view *ret_view);
 struct sim_shim *shim_find(struct sim_host *host, uint32_t job, uint32_t attempt);
 bool shim_lives(const struct sim_shim *shim); /* any rank of it does */
+void shim_done(struct sim_host *host);
 void shim_host_down(struct sim *sim, uint32_t host, bool wiped);
 
 /* train.c */
+struct sim_mail *train_mails(struct sim_rank *rank); /* made when they are first needed */
+void train_mails_done(struct sim_rank *rank);
+uint32_t train_number(const char *job_name); /* of its options */
 uint32_t train_join(struct sim *sim, uint32_t host, const struct msg_desired *order);
 void train_look(struct sim *sim, uint32_t train);
 void train_event(struct sim *sim, const struct sim_event *event);
@@ -545,7 +597,25 @@ void train_mail_request(struct sim *sim, uint32_t host, const struct agent_actio
 struct sim_save *train_save(struct sim *sim, uint32_t job, uint32_t attempt, uint64_t step);
 const struct sim_job_options *train_options(const struct sim *sim, const char *job_name);
 
+/* fault_aim.c: what strikes recoveries in flight */
+void aim_phase(struct sim *sim, uint32_t job, uint8_t phase); /* it begins now */
+void aim_strike(struct sim *sim, const struct sim_event *event);
+bool aim_do(struct sim *sim, enum sim_fault fault);
+
+/* fault_train.c: faults of programs and of what they share */
+bool program_fault_do(struct sim *sim, enum sim_fault fault);
+void program_step(struct sim *sim, struct sim_train *train);  /* it has completed one */
+bool program_waits(struct sim *sim, struct sim_train *train); /* for the storage, if it must */
+void program_heal(struct sim *sim);
+
 /* fault.c, operator.c */
+uint32_t fault_pick_host(struct sim *sim); /* SIM_HOSTS_MAX: none */
+bool fault_draw(struct sim *sim);          /* one by the weights; true: it struck */
+void fault_flap(struct sim *sim, const struct sim_event *event);
+void fault_undo_later(struct sim *sim, enum sim_fault fault, uint32_t host, uint64_t after_ms);
+void kill_node(struct sim *sim, uint32_t host, uint64_t back_ms); /* agent, shims and ranks */
+void operator_drain(struct sim *sim, uint32_t node);
+void operator_cancel(struct sim *sim, uint32_t job);
 void fault_strike(struct sim *sim);
 bool fault_do(struct sim *sim, enum sim_fault fault);
 void fault_undo(struct sim *sim, const struct sim_event *event);
@@ -561,6 +631,14 @@ struct sim_request *operator_request(struct sim *sim, uint8_t verb);
 void judge_records(struct sim *sim);
 struct sim_shadow_job *shadow_job(struct sim *sim, uint32_t job); /* NULL: never submitted */
 bool shadow_marked(const struct sim *sim, uint32_t node, const char *code); /* NULL: any code */
+
+uint64_t shadow_newest_good(const struct sim *sim, uint32_t job); /* its step; 0: there is none */
+
+/* judge_recovery.c: recoveries, and what restrains them */
+void judge_recovery_record(struct sim *sim, const struct record *record);
+void judge_new_core(struct sim *sim); /* just folded, everything in it durable */
+void judge_poison(struct sim *sim, struct sim_shadow_job *job); /* it has just failed again */
+void judge_resumes(struct sim *sim); /* now and then, once all is healed */
 
 /* judge_world.c: what really happens on hosts, and the live state of the core */
 void judge_state(struct sim *sim);

@@ -194,6 +194,11 @@ static uint32_t print_stats(const struct sim_stats *stats)
         print_counts("faults that struck:", sim_fault_words, stats->struck, SIM_FAULT_COUNT);
     zeros +=
         print_counts("requests of the operator:", sim_verb_words, stats->asked, SIM_VERB_COUNT);
+    zeros += print_counts("drains by phase of a recovery:", sim_phase_words, stats->drained,
+                          SIM_PHASE_COUNT);
+    zeros +=
+        print_counts("cancels by phase:", sim_phase_words, stats->cancelled_in, SIM_PHASE_COUNT);
+    zeros += print_counts("situations:", sim_situation_words, stats->seen, SIM_SITUATION_COUNT);
     zeros += print_counts("judges asked:", sim_judge_words, stats->judged, SIM_JUDGE_COUNT);
     return zeros;
 }
@@ -205,7 +210,7 @@ static int run_one(const struct arguments *arguments, uint64_t seed, struct sim_
     struct sim_options options;
     sim_options_draw(&options, seed);
     if (arguments->hosts > 0) {
-        options.hosts = (uint32_t)arguments->hosts;
+        sim_options_scale(&options, (uint32_t)arguments->hosts);
     }
     options.line = arguments->verbose ? print_line : NULL;
     char nodes[32] = "";

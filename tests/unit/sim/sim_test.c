@@ -97,6 +97,10 @@ static void every_fault_strikes(void **state)
             struct sim_options options;
             quiet(&options, seed);
             options.weight[fault] = 10;
+            if (fault == SIM_MORE_FAILURES) { /* needs a recovery in flight */
+                options.weight[SIM_RANK_SIGNAL] = 10;
+                options.aim_ppm = 250000;
+            }
             if (fault == SIM_STALE_HELLO) { /* needs an agent with an older life */
                 options.weight[SIM_AGENT_KILL] = 10;
             }
@@ -128,6 +132,9 @@ static void busy(struct sim_options *options, uint64_t seed, enum sim_mutation m
     options->verb_weight[SIM_DO_UNDRAIN] = 1;
     options->operator_gap_ms = 30000;
     options->mutation = mutation;
+    if (mutation == SIM_EDIT_POISON) {
+        options->weight[SIM_POISON] = 5;
+    }
     if (mutation == SIM_ACT_EARLY) {
         options->commit_ms[0] = 400;
         options->commit_ms[1] = 800;
@@ -153,7 +160,8 @@ static void every_judge_objects(void **state)
                              (unsigned long long)seed, sim_judge_words[wanted],
                              sim_result_text(sim));
                 }
-                assert_int_equal(result, wanted == SIM_JUDGE_LIVE ? SIM_LIVENESS : SIM_SAFETY);
+                bool live = wanted == SIM_JUDGE_LIVE || wanted == SIM_JUDGE_RESUMES;
+                assert_int_equal(result, live ? SIM_LIVENESS : SIM_SAFETY);
             }
             (void)sim_free(sim);
         }
