@@ -409,6 +409,10 @@ scenario: scenario-build
 	$(Q)$(RUN) programs $(SCENARIO_TESTS)
 sim: all
 	$(Q)$(RUN) sim $(SIM_FLEETS)
+# New seeds until stopped; those that fail are added to tests/sim/seeds.
+.PHONY: sim-hunt
+sim-hunt: all
+	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) tests/sim/hunt.sh $(SIM_HUNT)
 fuzz: fuzz-build
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_RUNS=$(FUZZ_RUNS) FUZZ_SEED=$(FUZZ_SEED) \
 	    $(RUN) fuzz $(FUZZ_TESTS)
@@ -490,6 +494,7 @@ help:
 	@echo 'make test       everything that must pass before a commit (under 20 minutes)'
 	@echo 'make test-all   the full matrix: gcc and clang, plain, ASan + UBSan, TSan'
 	@echo 'make unit scenario sim fuzz e2e      the parts; make unit-core: one room'
+	@echo 'make sim-hunt   the simulator over new seeds until stopped; SIM_HUNT=100: so many'
 	@echo 'make test-pytorch      the PyTorch examples: a node is killed, the weights are the same'
 	@echo 'make lint       includes, purity, format, static analysis, banned words, shell'
 	@echo 'make format     clang-format over all of it'

@@ -163,6 +163,11 @@ sim() {
     fi
 }
 
+# Histories in which something was wrong once, and other sizes.
+sim_seeds() {
+    sim "the seeds of tests/sim" --quiet --replay tests/sim/seeds
+}
+
 # Scripts: *_test.sh and *_test.py; other files beside them are their helpers. They wait most of
 # the time, so E2E_LANES (2) of them run side by side; but for those that say `# runs alone: why`.
 e2e() {
@@ -270,9 +275,13 @@ variant() {
             mapfile -t files < <(list "$folder" scenario)
             programs "${files[@]}"
             ;;
-        sim-*) sim "${part#sim-} fleets" --fleets "${part#sim-}" ;;
         # Too few for every fault to strike.
         seeds-*) sim "seeds 1 to ${part#seeds-}" --seeds "1..${part#seeds-}" ;;
+        sim-seeds) sim_seeds ;;
+        sim-*) sim "${part#sim-} fleets" --fleets "${part#sim-}" ;;
+        traces)
+            single "sim, the same traces as $outer" 600 tests/sim/traces.sh "$outer" "$folder" 1..8
+            ;;
         kill-*) sim "killed at every record, seed ${part#kill-}" --kill-every-record "${part#kill-}" ;;
         fuzz-*)
             mapfile -t files < <(list "$folder" fuzz)
@@ -307,21 +316,24 @@ root=$KEEPSTEP_BUILD
 case $mode in
 programs) programs "$@" ;;
 fuzz) fuzz "$@" ;;
-sim) sim "${1:-200} fleets" --fleets "${1:-200}" ;;
+sim)
+    sim "${1:-200} fleets" --fleets "${1:-200}"
+    sim_seeds
+    ;;
 e2e) e2e "$@" ;;
 test)
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario sim-200 kill-1 fuzz-3 e2e
-    variant "$root/clang-asan" clang address,undefined unit scenario seeds-20 fuzz-3
+    variant "$root" gcc "" unit scenario sim-200 sim-seeds kill-1 fuzz-3 e2e
+    variant "$root/clang-asan" clang address,undefined unit scenario seeds-20 traces fuzz-3
     ;;
 test-all)
     export KEEPSTEP_TEST_ALL=1
     TEST_TIMEOUT=7200
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario sim-2000 kill-1 kill-2 kill-3 fuzz-60 e2e
-    variant "$root/clang" clang "" unit scenario sim-200 e2e
-    variant "$root/gcc-asan" gcc address,undefined unit scenario sim-200 e2e
-    variant "$root/clang-asan" clang address,undefined unit scenario sim-200 fuzz-60 e2e
+    variant "$root" gcc "" unit scenario sim-2000 sim-seeds kill-1 kill-2 kill-3 fuzz-60 e2e
+    variant "$root/clang" clang "" unit scenario sim-200 traces e2e
+    variant "$root/gcc-asan" gcc address,undefined unit scenario sim-200 traces e2e
+    variant "$root/clang-asan" clang address,undefined unit scenario sim-200 traces fuzz-60 e2e
     variant "$root/gcc-tsan" gcc thread unit-threads e2e
     variant "$root/clang-tsan" clang thread unit-threads
     ;;

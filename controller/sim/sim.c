@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "controller/sim/world.h"
+#include "proto/base/hash.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
@@ -94,6 +95,15 @@ bool sim_chance(struct sim *sim, uint32_t ppm)
 const struct sim_stats *sim_stats_of(const struct sim *sim)
 {
     return &sim->stats;
+}
+
+uint64_t sim_digest(const struct sim *sim)
+{
+    uint64_t hash = HASH_INIT;
+    for (uint64_t index = 0; index < sim->ctl.durable; index++) {
+        hash = record_digest(hash, &sim->ctl.journal[index]);
+    }
+    return hash;
 }
 
 const char *sim_result_text(const struct sim *sim)

@@ -195,36 +195,43 @@ extern const char *const sim_situation_words[];
 enum { SIM_PHASE_COUNT = 7 };
 extern const char *const sim_phase_words[];
 
-/* Mistakes that tests build into the world, one to trip each judge. */
+/* Mistakes that tests build into the world, one at least to trip each judge. */
+#define SIM_MUTATIONS(X)                                                                           \
+    X(START_TWICE, "start-twice", ONCE)      /* a shim starts its ranks twice */                   \
+    X(KEEP_OLD, "keep-old", OLD_ATTEMPT)     /* a stop proves empty what still runs */             \
+    X(ACT_EARLY, "act-early", DURABLE)       /* actions do not wait for their commit */            \
+    X(STOP_UNASKED, "stop-unasked", ORDERED) /* ranks are ended by orders that nobody gave */      \
+    X(LOSE_SHARD, "lose-shard", CHOSEN)      /* storage loses a committed shard */                 \
+    X(LOSE_RECORD, "lose-record", REPLAY)    /* the journal forgets a record */                    \
+    X(LOSE_AGENT_RECORD, "lose-agent-record", AGENT_REPLAY) /* an agent's journal does */          \
+    X(EDIT_SNAPSHOT, "edit-snapshot", SNAPSHOT)             /* an image is changed */              \
+    X(DEAF, "deaf", LIVE)                    /* once healed no agent reaches the controller */     \
+    X(EDIT_MARK, "edit-mark", MARKED)        /* what judges read: a mark on a node given a slot */ \
+    X(EDIT_MOVE, "edit-move", TABLE)         /* … the state that a move starts from */           \
+    X(EDIT_OWNER, "edit-owner", OWNER)       /* … who cleared a mark */                          \
+    X(EDIT_BUDGET, "edit-budget", BUDGET)    /* … a budget that goes down */                     \
+    X(EDIT_TIME, "edit-time", TIME)          /* … a gap in the seconds */                        \
+    X(EDIT_RESTORE, "edit-restore", KEPT)    /* … an older checkpoint is taken */                \
+    X(EDIT_SLOT, "edit-slot", SWAP)          /* … a slot changes whose node did not leave */     \
+    X(EDIT_LAYOUT, "edit-layout", BIJECTION) /* … one node in two slots */                       \
+    X(EDIT_SPARE, "edit-spare", SPARES)      /* … a node that nobody counts */                   \
+    X(EDIT_PHASE, "edit-phase", PHASES)      /* … a phase out of order */                        \
+    X(EDIT_STEP, "edit-step", STEP)          /* … what a new controller would restore */         \
+    X(EDIT_BREAKER, "edit-breaker", BREAKERS) /* … an attempt while the breaker is open */       \
+    X(EDIT_ALIVE, "edit-alive", ALIVE)        /* … the node lost was well */                     \
+    X(EDIT_POISON, "edit-poison", POISONED)   /* … how often a job has failed at its step */     \
+    X(EDIT_STUCK, "edit-stuck", RESUMES)      /* … how long a recovery has taken */              \
+    X(BREAK_CORE, "break-core", INVARIANT)    /* the core's memory is changed: it aborts */
+
 enum sim_mutation {
     SIM_NO_MUTATION,
-    SIM_START_TWICE,  /* a shim starts its ranks twice -> rank-once */
-    SIM_KEEP_OLD,     /* a stop proves empty what still runs -> no-old-attempt */
-    SIM_ACT_EARLY,    /* actions do not wait for their commit -> record-before-act */
-    SIM_STOP_UNASKED, /* an agent's kernel ends ranks by "orders" nobody gave -> stop-by-order */
-    SIM_LOSE_SHARD,   /* storage loses a committed shard -> checkpoint-chosen */
-    SIM_LOSE_RECORD,  /* the journal forgets a record -> replay */
-    SIM_LOSE_AGENT_RECORD, /* an agent's journal does -> agent-replay */
-    SIM_EDIT_SNAPSHOT,     /* an image is changed -> snapshot */
-    SIM_DEAF,              /* after the healing no agent reaches the controller -> liveness */
-    SIM_EDIT_MARK,         /* what the judges read: the mark of a node given a slot -> marked */
-    SIM_EDIT_MOVE,         /* … the state that a move starts from -> transitions */
-    SIM_EDIT_OWNER,        /* … who cleared a mark -> mark-owner */
-    SIM_EDIT_BUDGET,       /* … a budget that goes down -> budgets */
-    SIM_EDIT_TIME,         /* … a gap in the seconds -> seconds */
-    SIM_EDIT_RESTORE,      /* … an older checkpoint is taken -> checkpoint-kept */
-    SIM_EDIT_SLOT,         /* … a slot changes whose node did not leave -> swap-rule */
-    SIM_EDIT_LAYOUT,       /* … one node in two slots -> layout-bijection */
-    SIM_EDIT_SPARE,        /* … a node that nobody counts -> spares-conserved */
-    SIM_EDIT_PHASE,        /* … a phase out of order -> phase-order */
-    SIM_EDIT_STEP,         /* … the step that a new controller would restore -> durable-step */
-    SIM_EDIT_BREAKER,      /* … a loss while the breaker is open -> breakers */
-    SIM_EDIT_ALIVE,        /* … the node lost was well -> no-false-loss */
-    SIM_EDIT_POISON,       /* … how often a job has failed at its step -> poison-ends */
-    SIM_EDIT_STUCK,        /* … how long a recovery has taken -> resumes */
-    SIM_BREAK_CORE,        /* the core's memory is changed behind its back -> invariants: aborts */
+#define X(upper, word, judge) SIM_##upper,
+    SIM_MUTATIONS(X)
+#undef X
 };
 enum { SIM_MUTATION_COUNT = SIM_BREAK_CORE + 1 };
+/* -1 when there is none of that name. */
+int sim_mutation_find(const char *word);
 /* The judge that a mutation must trip. */
 enum sim_judge sim_mutation_judge(enum sim_mutation mutation);
 
@@ -304,6 +311,8 @@ struct sim *sim_free(struct sim *sim);
 enum sim_result sim_run(struct sim *sim);
 
 const struct sim_stats *sim_stats_of(const struct sim *sim);
+/* All records that were made durable, folded into one number: two builds must agree on it. */
+uint64_t sim_digest(const struct sim *sim);
 /* "" when good; else which judge, what it saw. */
 const char *sim_result_text(const struct sim *sim);
 enum sim_judge sim_result_judge(const struct sim *sim);

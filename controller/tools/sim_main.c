@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "controller/sim/sim.h"
+#include "proto/base/hash.h"
 #include "proto/base/text.h"
 
 enum { EXIT_USAGE = 2, TRACE_SHOWN = 60 };
@@ -24,6 +25,9 @@ struct arguments {
     bool kill;
     bool kill_after;
     bool all_must_strike;
+    const char *replay; /* a file of seeds; NULL */
+    enum sim_mutation mutation;
+    bool hash;
     bool verbose;
     bool quiet;
 };
@@ -35,6 +39,20 @@ static void print_line(void *context, const char *line)
 {
     (void)context;
     (void)fprintf(stdout, "%s\n", line);
+}
+
+struct line_sink {
+    uint64_t hash;
+    bool print;
+};
+
+static void take_line(void *context, const char *line)
+{
+    struct line_sink *sink = context;
+    sink->hash = hash_text(sink->hash, line);
+    if (sink->print) {
+        print_line(NULL, line);
+    }
 }
 
 static void print_trace(const struct sim *sim)
@@ -64,19 +82,23 @@ static void on_abort(int signal_number)
 
 static int usage(void)
 {
-    (void)fputs(
+    (void)fprintf(
+        stderr,
         "usage: keepstep-sim [what] [--nodes N] [--verbose] [--quiet]\n"
-        "  --seed S               one history (1)\n"
+        "  --seed S               one history (1); of a fleet of N nodes, at most %d\n"
         "  --seeds A..B           one after the other, then what struck and was judged\n"
         "  --fleets N             seeds 1..N; a fault that never struck, or a judge that was\n"
         "                         never asked, in all of them is a failure too\n"
+        "  --replay FILE          the histories of a file of seeds (tests/sim/seeds)\n"
         "  --kill-every-record S  one scenario, each process killed at each of its records;\n"
         "                         --kill N: at this one alone, of the controller or of\n"
         "                         --agent I, before it is written or --after\n"
         "  --old-store S --keep PPM  a controller comes back on the first part of its store\n"
+        "  --mutate WORD          a mistake is built in, which a judge must object to\n"
+        "  --hash                 prints what two builds must agree on\n"
         "exit codes: 0 good, 2 usage, 3 a process crashed, 4 it never came to rest, 5 a rule\n"
         "was broken\n",
-        stderr);
+        SIM_HOSTS_MAX);
     return -1;
 }
 
@@ -113,6 +135,15 @@ static int read_value(const char *key, const char *value, struct arguments *argu
     if (text_equal(key, "--nodes")) {
         return text_to_u64(value, SIM_HOSTS_MAX, &arguments->hosts);
     }
+    if (text_equal(key, "--replay")) {
+        arguments->replay = value;
+        return 0;
+    }
+    if (text_equal(key, "--mutate")) {
+        int mutation = sim_mutation_find(value);
+        arguments->mutation = mutation < 0 ? SIM_NO_MUTATION : (enum sim_mutation)mutation;
+        return mutation < 0 ? -1 : 0;
+    }
     if (text_equal(key, "--kill-every-record")) {
         arguments->kill = true;
         return text_to_u64(value, UINT64_MAX - 1, &arguments->kill_seed);
@@ -141,6 +172,8 @@ static int read_arguments(int argc, char **argv, struct arguments *ret_arguments
             ret_arguments->verbose = true;
         } else if (text_equal(argv[index], "--quiet")) {
             ret_arguments->quiet = true;
+        } else if (text_equal(argv[index], "--hash")) {
+            ret_arguments->hash = true;
         } else if (text_equal(argv[index], "--after")) {
             ret_arguments->kill_after = true;
         } else if (index + 1 == argc ||
@@ -208,15 +241,16 @@ static uint32_t print_stats(const struct sim_stats *stats)
 static int run_one(const struct arguments *arguments, uint64_t seed, struct sim_stats *sum)
 {
     struct sim_options options;
+    struct line_sink sink = {HASH_INIT, arguments->verbose};
     sim_options_draw(&options, seed);
-    if (arguments->hosts > 0) {
-        sim_options_scale(&options, (uint32_t)arguments->hosts);
-    }
-    options.line = arguments->verbose ? print_line : NULL;
     char nodes[32] = "";
     if (arguments->hosts > 0) {
+        sim_options_scale(&options, (uint32_t)arguments->hosts);
         (void)text_format(nodes, sizeof(nodes), " --nodes %u", options.hosts);
     }
+    options.mutation = arguments->mutation;
+    options.line = arguments->verbose || arguments->hash ? take_line : NULL;
+    options.line_context = &sink;
     if (!arguments->quiet) {
         (void)printf("seed %llu: %u nodes, %u jobs; again: keepstep-sim --seed %llu%s --verbose\n",
                      (unsigned long long)seed, options.hosts, options.jobs,
@@ -232,8 +266,58 @@ static int run_one(const struct arguments *arguments, uint64_t seed, struct sim_
         }
         (void)printf("seed %llu: %s\n", (unsigned long long)seed, sim_result_text(running));
     }
+    if (arguments->hash) {
+        (void)printf("trace %llu%s: %016llx, records %016llx\n", (unsigned long long)seed, nodes,
+                     (unsigned long long)sink.hash, (unsigned long long)sim_digest(running));
+    }
     running = sim_free(running);
     return (int)result;
+}
+
+/* Ends the word at `text` and says where the next one begins. */
+static char *next_word(char *text)
+{
+    char *end = text + strcspn(text, " \t\n");
+    char *next = end + strspn(end, " \t\n");
+    *end = '\0';
+    return next;
+}
+
+/* Each line: a seed, its number of nodes or -, why it is here. */
+static int replay_line(const struct arguments *arguments, char *line, struct sim_stats *sum)
+{
+    struct arguments one = *arguments;
+    char *nodes = next_word(line);
+    (void)next_word(nodes);
+    uint64_t seed = 0;
+    if (line[0] == '\0' || line[0] == '#') {
+        return SIM_GOOD;
+    }
+    one.hosts = 0;
+    if (text_to_u64(line, UINT64_MAX - 1, &seed) < 0 ||
+        (!text_equal(nodes, "-") && text_to_u64(nodes, SIM_HOSTS_MAX, &one.hosts) < 0)) {
+        (void)fprintf(stderr, "%s: '%s %s' is not a seed and a number of nodes, or -\n",
+                      arguments->replay, line, nodes);
+        return EXIT_USAGE;
+    }
+    return run_one(&one, seed, sum);
+}
+
+static int run_replay(const struct arguments *arguments)
+{
+    static struct sim_stats sum;
+    char line[512];
+    FILE *file = fopen(arguments->replay, "r");
+    int result = SIM_GOOD;
+    if (file == NULL) {
+        (void)fprintf(stderr, "%s cannot be read\n", arguments->replay);
+        return EXIT_USAGE;
+    }
+    while (result == SIM_GOOD && fgets(line, sizeof(line), file) != NULL) {
+        result = replay_line(arguments, line, &sum);
+    }
+    (void)fclose(file);
+    return result;
 }
 
 static int run_all(const struct arguments *arguments)
@@ -295,6 +379,9 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     (void)signal(SIGABRT, on_abort);
+    if (arguments.replay != NULL) {
+        return run_replay(&arguments);
+    }
     if (arguments.old_store) {
         return run_old_store(&arguments);
     }
