@@ -277,6 +277,10 @@ variant() {
             ;;
         # Too few for every fault to strike.
         seeds-*) sim "seeds 1 to ${part#seeds-}" --seeds "1..${part#seeds-}" ;;
+        strike-*)
+            sim "struck at every record, seed ${part#strike-}" \
+                --strike-every-record "${part#strike-}"
+            ;;
         sim-seeds) sim_seeds ;;
         sim-*) sim "${part#sim-} fleets" --fleets "${part#sim-}" ;;
         traces)
@@ -318,19 +322,20 @@ programs) programs "$@" ;;
 fuzz) fuzz "$@" ;;
 sim)
     sim "${1:-200} fleets" --fleets "${1:-200}"
+    sim "struck at every record" --strike-every-record 1
     sim_seeds
     ;;
 e2e) e2e "$@" ;;
 test)
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario sim-200 sim-seeds kill-1 fuzz-3 e2e
+    variant "$root" gcc "" unit scenario sim-200 sim-seeds kill-1 strike-1 fuzz-3 e2e
     variant "$root/clang-asan" clang address,undefined unit scenario seeds-20 traces fuzz-3
     ;;
 test-all)
     export KEEPSTEP_TEST_ALL=1
     TEST_TIMEOUT=7200
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario sim-2000 sim-seeds kill-1 kill-2 kill-3 fuzz-60 e2e
+    variant "$root" gcc "" unit scenario sim-2000 sim-seeds kill-1 kill-2 kill-3 strike-2 strike-3 fuzz-60 e2e
     variant "$root/clang" clang "" unit scenario sim-200 traces e2e
     variant "$root/gcc-asan" gcc address,undefined unit scenario sim-200 traces e2e
     variant "$root/clang-asan" clang address,undefined unit scenario sim-200 traces fuzz-60 e2e

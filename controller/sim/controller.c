@@ -103,6 +103,9 @@ static void append_records(struct sim *sim, const struct core_output *output)
         record->sequence = ctl->record_count;
         record->text = NULL; /* borrowed from the request; the core never looks at it */
         record->text_size = 0;
+        if (record->kind == RECORD_node_lost_kind) {
+            judge_lost(sim, &record->u.node_lost);
+        }
     }
     sim->stats.records += output->record_count;
 }
@@ -555,6 +558,38 @@ static void judge_prefix(struct sim *sim)
     }
     (void)core_free(core);
     ctl->digest_count = 0;
+}
+
+/* At the end of all: what is durable, folded in one go and in two parts at any place, is what the
+ * controller that ran last is. */
+void ctl_judge_end(struct sim *sim)
+{
+    const struct sim_controller *ctl = &sim->ctl;
+    if (sim->over || !ctl->running || ctl->durable == 0 || ctl->record_count != ctl->durable) {
+        return;
+    }
+    struct core *whole = ctl_fold(sim, ctl->durable);
+    sim->stats.judged[SIM_JUDGE_REPLAY]++;
+    if (!sim->over && core_digest(whole) != core_digest(ctl->core)) {
+        sim_object(sim, SIM_JUDGE_REPLAY, "%llu records do not fold to the state that wrote them",
+                   (unsigned long long)ctl->durable);
+    }
+    (void)core_free(whole);
+    uint64_t part = sim_between(sim, 1, ctl->durable);
+    struct core *parts = by_snapshot(sim, ctl_fold(sim, part));
+    for (uint64_t index = part; index < ctl->durable && !sim->over; index++) {
+        struct err err = {0};
+        if (core_replay(parts, &ctl->journal[index], &err) < 0) {
+            sim_object(sim, SIM_JUDGE_SNAPSHOT,
+                       "record %llu does not follow a snapshot at %llu: %s",
+                       (unsigned long long)index + 1, (unsigned long long)part, err.text);
+        }
+    }
+    if (!sim->over && core_digest(parts) != core_digest(ctl->core)) {
+        sim_object(sim, SIM_JUDGE_SNAPSHOT, "a snapshot at record %llu leads to another state",
+                   (unsigned long long)part);
+    }
+    (void)core_free(parts);
 }
 
 void ctl_start(struct sim *sim)

@@ -713,6 +713,20 @@ static void heal_host(struct sim *sim, uint32_t index)
     }
 }
 
+/* Nodes that were removed by mistake are let in anew: somebody restarts their agents. */
+static void restart_removed(struct sim *sim)
+{
+    for (uint32_t index = 0; index < sim->host_count; index++) {
+        const struct sim_host *host = &sim->hosts[index];
+        if (host->agent_up && sim->shadow.nodes[sim->shadow.node_of_host[index]].removed) {
+            agent_die(sim, index, "to be started anew");
+            sim_at(
+                sim, sim->now_ms + 1000,
+                (struct sim_event){.kind = SIM_EV_AGENT_START, .host = index, .life = host->boots});
+        }
+    }
+}
+
 /* Once at the end of the chaos; then people look again every minute, as they would. */
 void fault_heal(struct sim *sim)
 {
@@ -735,6 +749,7 @@ void fault_heal(struct sim *sim)
         }
     } else if (sim->ctl.running) {
         judge_resumes(sim);
+        restart_removed(sim);
         operator_heal(sim);
     }
     sim_at(sim, sim->now_ms + HEAL_LOOK_MS, (struct sim_event){.kind = SIM_EV_HEAL});

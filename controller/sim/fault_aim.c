@@ -6,7 +6,7 @@
 
 enum {
     AIM_MAX_MS = 400,   /* after the phase began */
-    LATE_OFTEN = 4,     /* few recoveries come so far unhurt */
+    LATE_OFTEN = 8,     /* few recoveries come so far unhurt */
     MORE_MAX_MS = 3000, /* until further hosts follow */
     STALE_MIN_MS = 300000,
     STALE_MAX_MS = 330000,
@@ -16,6 +16,7 @@ enum {
 
 void aim_phase(struct sim *sim, uint32_t job, uint8_t phase)
 {
+    CHECK(sim->options.aim_ppm <= 1000000 / LATE_OFTEN);
     uint32_t often = phase >= PHASE_RESTORING ? LATE_OFTEN : 1;
     if (sim->healed || sim->scripted || !sim_chance(sim, sim->options.aim_ppm * often)) {
         return;

@@ -126,6 +126,12 @@ static void on_mark_cleared(struct sim *sim, struct record_mark_cleared *u)
         sim_object(sim, SIM_JUDGE_OWNER, "an operator's mark %s of node %u is removed by %s",
                    u->code, u->node, u->actor);
     }
+    /* Of the marks of health only two say what the agent itself takes back. */
+    bool own = text_equal(u->code, "agent-silent") || text_equal(u->code, "inventory");
+    if (u->owner == MARK_HEALTH && !own && text_equal(u->actor, "keepstep")) {
+        sim_object(sim, SIM_JUDGE_OWNER, "health's mark %s of node %u is removed by %s", u->code,
+                   u->node, u->actor);
+    }
     for (uint32_t index = 0; index < shadow->mark_count; index++) {
         const struct sim_shadow_mark *mark = &shadow->marks[index];
         if (mark->node == u->node && mark->owner == u->owner && text_equal(mark->code, u->code)) {

@@ -210,24 +210,31 @@ void judge_poison(struct sim *sim, struct sim_shadow_job *job)
 
 /* ---- losses ------------------------------------------------------------------------------- */
 
-/* By silence a node is lost that does not answer. One that has been well and in reach for long, as
- * has the controller, is heard. */
-static void judge_lost(struct sim *sim, const struct record_node_lost *lost)
+static bool by_silence(const struct record_node_lost *lost)
 {
-    bool by_silence = lost->how != LOST_REBOOTED && lost->how != LOST_GONE;
-    const struct sim_host *host = &sim->hosts[sim->shadow.nodes[lost->node].host];
-    if (!by_silence) {
+    return lost->how != LOST_REBOOTED && lost->how != LOST_GONE;
+}
+
+/* By silence a node is lost that does not answer. One that has been well and in reach for long, as
+ * has the controller, is heard. Looked at when it is decided: it may become durable much later. */
+void judge_lost(struct sim *sim, const struct record_node_lost *lost)
+{
+    const struct node *node = core_node(sim->ctl.core, lost->node);
+    uint64_t index = 0;
+    if (!by_silence(lost) ||
+        text_to_u64(node->d.name + strlen("gpu-"), SIM_HOSTS_MAX - 1, &index) < 0) {
         return;
     }
-    harmful(sim, NULL, "a node is taken for lost");
-    bool well =
-        agent_runs(host) && net_path_open(sim, sim->shadow.nodes[lost->node].host, NET_CONTROLLER);
-    well = well && !host->cut_down && host->slow_ms == 0 && host->flap_ms == 0 &&
-           sim->now_ms >= host->trouble_ms + WELL_MS &&
-           sim->now_ms >= sim->ctl.trouble_ms + WELL_MS && sim->now_ms >= sim->ctl.failing_ms &&
-           sim->now_ms >= sim->ctl.stalled_ms + WELL_MS;
+    const struct sim_host *host = &sim->hosts[index];
+    const struct sim_controller *ctl = &sim->ctl;
+    bool in_reach = agent_runs(host) && host->slow_ms == 0 && host->flap_ms == 0 &&
+                    net_path_open(sim, (uint32_t)index, NET_CONTROLLER) &&
+                    net_path_open(sim, NET_CONTROLLER, (uint32_t)index);
+    bool well = sim->now_ms >= host->trouble_ms + WELL_MS &&
+                sim->now_ms >= ctl->trouble_ms + WELL_MS &&
+                sim->now_ms >= ctl->stalled_ms + WELL_MS && !ctl->told_failing;
     sim->stats.judged[SIM_JUDGE_ALIVE]++;
-    if (well || sim_mutate(sim, SIM_EDIT_ALIVE)) {
+    if ((in_reach && well) || sim_mutate(sim, SIM_EDIT_ALIVE)) {
         sim_object(sim, SIM_JUDGE_ALIVE, "%s is lost (%s), and is well and in reach since %llu s",
                    host->name, WORD(lost_how, lost->how),
                    (unsigned long long)((sim->now_ms - host->trouble_ms) / 1000));
@@ -358,7 +365,9 @@ void judge_recovery_record(struct sim *sim, const struct record *record)
         sim->stats.seen[SIM_SEEN_SILENCE] += record->u.breaker.open ? 1 : 0;
         return;
     case RECORD_node_lost_kind:
-        judge_lost(sim, &record->u.node_lost);
+        if (by_silence(&record->u.node_lost)) {
+            harmful(sim, NULL, "a node is taken for lost");
+        }
         return;
     case RECORD_node_back_kind:
         judge_stale_ranks(sim, record->u.node_back.node);

@@ -300,5 +300,6 @@ void judge_live(struct sim *sim)
         }
         count_end(sim, job);
     }
+    ctl_judge_end(sim);
     sim->over = true;
 }

@@ -1,4 +1,4 @@
-/* kill.c: one scenario, killed at every single record.
+/* kill.c: one scenario, killed or struck at every single record.
  *
  * The scenario goes by what happens and not by the clock, so it is the same story however often
  * somebody dies: a job runs; when its first attempt has made some steps, a node is killed whole;
@@ -22,6 +22,8 @@ enum {
 };
 
 struct sim_script {
+    uint8_t strike; /* enum strike: what happens once so many records are durable */
+    uint64_t strike_at;
     uint32_t acts; /* that have struck */
     uint64_t host; /* kill mode: whose record, HOSTS = the controller's */
     uint32_t record;
@@ -61,6 +63,79 @@ static void strike(struct sim *sim, const struct sim_train *train, uint32_t act)
     }
 }
 
+/* ---- and what strikes it from outside ---------------------------------------------------- */
+
+enum strike {
+    STRIKE_NONE,
+    STRIKE_CANCEL,
+    STRIKE_DRAIN,
+    STRIKE_RANK,
+    STRIKE_HOST,
+    STRIKE_HOSTS,
+    STRIKE_CUT
+};
+static const char *const strike_words[] = {
+    "nothing happens", "the job is cancelled", "a node is drained", "a rank ends",
+    "a host dies",     "two hosts die",        "a node is cut off"};
+enum { BACK_MS = 30000, CUT_MS = 20000, LATE_RECORDS = 12, MORE_HOSTS = 3 };
+
+static void ask(struct sim *sim, uint8_t verb, uint32_t job, uint32_t node)
+{
+    struct sim_request *request = operator_request(sim, verb);
+    request->request.job = job;
+    request->nodes[0] = node;
+    request->request.nodes = request->nodes;
+    request->request.node_count = 1;
+    request->request.when = WHEN_NOW;
+    ctl_request(sim, request);
+}
+
+static void end_a_rank(struct sim *sim, uint32_t from)
+{
+    for (uint32_t step = 0; step < HOSTS; step++) {
+        uint32_t host = (from + step) % HOSTS;
+        for (uint32_t index = 0; index < SIM_SHIMS_MAX; index++) {
+            const struct sim_shim *shim = &sim->hosts[host].shims[index];
+            if (shim->up && shim->ranks[0].alive) {
+                shim_rank_end(sim, host, index, 0, RANK_EXITED, 1, 0);
+                return;
+            }
+        }
+    }
+}
+
+/* Which host it is follows from the record: all of them have their turn. */
+static void strike_from_outside(struct sim *sim, const struct job *job)
+{
+    struct sim_script *script = sim->script_state;
+    uint32_t host = (uint32_t)(script->strike_at % HOSTS);
+    switch ((enum strike)script->strike) {
+    case STRIKE_CANCEL:
+        ask(sim, REQUEST_CANCEL, job->d.job, 1);
+        return;
+    case STRIKE_DRAIN:
+        ask(sim, REQUEST_DRAIN, 0, host + 1 <= core_node_count(sim->ctl.core) ? host + 1 : 1);
+        return;
+    case STRIKE_RANK:
+        end_a_rank(sim, host);
+        return;
+    case STRIKE_HOSTS:
+        host_down(sim, (host + 2) % HOSTS, BACK_MS, false, "with another one");
+        host_down(sim, host, BACK_MS, false, "struck");
+        return;
+    case STRIKE_HOST:
+        host_down(sim, host, BACK_MS, false, "struck");
+        return;
+    case STRIKE_CUT:
+        sim->hosts[host].island = host + 1;
+        fault_undo_later(sim, SIM_CUT_GROUP, host, CUT_MS);
+        net_changed(sim, host);
+        return;
+    case STRIKE_NONE:
+        return;
+    }
+}
+
 /* Operators try again until their request is durable: the drain must not be lost by a death. */
 static bool drain_is_lost(const struct sim *sim)
 {
@@ -91,11 +166,15 @@ static void tell_story(struct sim *sim)
         submit_again(sim);
         return;
     }
+    if (script->strike != STRIKE_NONE && sim->ctl.durable >= script->strike_at) {
+        strike_from_outside(sim, job);
+        script->strike = STRIKE_NONE;
+    }
     if (script->acts < 3) {
-        const struct sim_train *train = train_of(sim, script->acts);
+        const struct sim_train *train = train_of(sim, job->d.attempt);
         bool ripe = train != NULL && train->state == SIM_TRAIN_STEP &&
                     train->step >= train->restore_step + ACT_STEP && job->d.state == JOB_RUNNING &&
-                    job->d.attempt == script->acts && job->step > job->d.restore_step;
+                    job->d.attempt >= script->acts && job->step > job->d.restore_step;
         if (ripe) {
             strike(sim, train, script->acts);
             script->acts++;
@@ -178,6 +257,7 @@ static void run_story(uint64_t seed, struct sim_script script, struct story *ret
 {
     struct sim_options options;
     make_options(&options, seed);
+    options.hosts += script.strike != STRIKE_NONE ? MORE_HOSTS : 0; /* whom nobody repairs */
     options.line = line;
     options.line_context = line_context;
     memset(ret_story, 0, sizeof(*ret_story));
@@ -270,6 +350,47 @@ enum sim_result sim_kill_every_record(uint64_t seed, struct sim_kill_report *ret
         }
     }
     return result;
+}
+
+enum sim_result sim_strike_every_record(uint64_t seed, struct sim_kill_report *ret_report)
+{
+    memset(ret_report, 0, sizeof(*ret_report));
+    struct story first;
+    run_story(seed, (struct sim_script){.host = HOSTS}, &first, NULL, NULL);
+    ret_report->controller_records = (uint32_t)first.controller_records;
+    for (uint64_t record = 1; record <= first.controller_records; record++) {
+        for (uint8_t strike = STRIKE_CANCEL; strike <= STRIKE_CUT; strike++) {
+            struct story story;
+            struct sim_script script = {.host = HOSTS, .strike = strike, .strike_at = record};
+            run_story(seed, script, &story, NULL, NULL);
+            ret_report->runs++;
+            /* One who cancels a job that ends just then comes too late. */
+            bool cancelled = strike == STRIKE_CANCEL && strncmp(story.summary, "cancelled", 9) == 0;
+            bool ended = cancelled || strncmp(story.summary, "succeeded", 9) == 0;
+            bool late = record + LATE_RECORDS >= first.controller_records;
+            if (story.result == SIM_GOOD && ended &&
+                (strike != STRIKE_CANCEL || cancelled || late)) {
+                continue;
+            }
+            (void)text_format(ret_report->text, sizeof(ret_report->text),
+                              "%s at record %llu: %s; %s", strike_words[strike],
+                              (unsigned long long)record, story.summary, story.text);
+            return story.result == SIM_GOOD ? SIM_LIVENESS : story.result;
+        }
+    }
+    return SIM_GOOD;
+}
+
+enum sim_result sim_strike_one(uint64_t seed, uint8_t strike, uint64_t record, char ret_text[256],
+                               void (*line)(void *context, const char *line), void *line_context)
+{
+    CHECK(strike <= STRIKE_CUT);
+    struct story story;
+    struct sim_script script = {.host = HOSTS, .strike = strike, .strike_at = record};
+    run_story(seed, script, &story, line, line_context);
+    (void)text_format(ret_text, 256, "%s: %s%s%.100s", strike_words[strike], story.summary,
+                      story.text[0] != '\0' ? "; " : "", story.text);
+    return story.result;
 }
 
 enum sim_result sim_kill_one(uint64_t seed, uint32_t host, uint32_t record, bool after,

@@ -233,6 +233,9 @@ static void act(struct sim *sim, enum sim_verb verb)
     case SIM_DO_UNCORDON:
         ask_node(sim, REQUEST_UNCORDON);
         return;
+    case SIM_DO_REMOVE:
+        ask_node(sim, REQUEST_REMOVE);
+        return;
     case SIM_DO_PAUSE:
         ask_automation(sim, sim_chance(sim, 500000) ? AUTOMATION_PAUSE : AUTOMATION_OBSERVE);
         return;

@@ -46,6 +46,19 @@ static uint64_t healed_time(const struct sim_options *options)
     return 2 * sum_ms;
 }
 
+/* Two ranks on each of four nodes, and two spares: what `make demo` shows. */
+static void make_demo(struct sim_options *options)
+{
+    options->hosts = 6;
+    options->hosts_per_rack = 2;
+    options->jobs = 1;
+    options->few_nodes = false;
+    for (uint32_t index = 0; index < SIM_JOBS_MAX; index++) {
+        options->job[index].slots = 4;
+        options->job[index].ranks_per_node = 2;
+    }
+}
+
 /* One large job over nearly all of them, for as long as it takes to fail and recover some times. */
 void sim_options_scale(struct sim_options *options, uint32_t hosts)
 {
@@ -77,7 +90,7 @@ void sim_options_scale(struct sim_options *options, uint32_t hosts)
     options->healed_ms = healed_time(options);
     options->fault_gap_ms = 20000;
     options->operator_gap_ms = 15000;
-    options->aim_ppm = 150000;
+    options->aim_ppm = 100000;
 }
 
 void sim_options_draw(struct sim_options *ret_options, uint64_t seed)
@@ -116,7 +129,7 @@ void sim_options_draw(struct sim_options *ret_options, uint64_t seed)
     uint32_t *pause = &ret_options->verb_weight[SIM_DO_PAUSE];
     *pause = *pause > 0 ? 1 : 0;
     ret_options->verb_weight[SIM_DO_CANCEL] = ret_options->verb_weight[SIM_DO_CANCEL] > 0 ? 1 : 0;
-    ret_options->aim_ppm = calm ? draw(&prng, 0, 30000) : draw(&prng, 30000, 250000);
+    ret_options->aim_ppm = calm ? draw(&prng, 0, 30000) : draw(&prng, 30000, 125000);
     ret_options->weight[SIM_POISON] = (ret_options->weight[SIM_POISON] + 3) / 4;
     ret_options->weight[SIM_CUT_MANY] = (ret_options->weight[SIM_CUT_MANY] + 1) / 2;
     ret_options->weight[SIM_DISK_FULL] = (ret_options->weight[SIM_DISK_FULL] + 3) / 4;
@@ -127,4 +140,7 @@ void sim_options_draw(struct sim_options *ret_options, uint64_t seed)
     ret_options->check_all = prng_below(&prng, 4) == 0;
     /* ranks past their limits and peers that are better off are rare enough without 10 min of it */
     ret_options->fence_after_ms = prng_below(&prng, 2) == 0 ? 600000 : draw(&prng, 5000, 60000);
+    if (prng_below(&prng, 10) == 0) {
+        make_demo(ret_options);
+    }
 }

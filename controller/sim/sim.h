@@ -105,7 +105,8 @@ extern const char *const sim_fault_words[];
     X(CORDON, "cordon")                                                                            \
     X(UNCORDON, "uncordon")                                                                        \
     X(PAUSE, "pause")                                                                              \
-    X(RESUME, "resume")
+    X(RESUME, "resume")                                                                            \
+    X(REMOVE, "remove")
 
 enum sim_verb {
 #define X(upper, word) SIM_DO_##upper,
@@ -266,7 +267,7 @@ struct sim_options {
     uint32_t operator_gap_ms;
     uint32_t weight[SIM_FAULT_COUNT]; /* 0: never */
     uint32_t verb_weight[SIM_VERB_COUNT];
-    uint32_t aim_ppm;        /* so likely a phase that begins is struck */
+    uint32_t aim_ppm;        /* so likely a phase that begins is struck; at most 125,000 */
     bool few_nodes;          /* after the healing some hosts stay broken: not all jobs can run */
     uint32_t start_grace_ms; /* of the controller */
     uint32_t fence_after_ms; /* of the agents; 0: never */
@@ -340,6 +341,14 @@ enum sim_result sim_kill_every_record(uint64_t seed, struct sim_kill_report *ret
 enum sim_result sim_kill_one(uint64_t seed, uint32_t host, uint32_t record, bool after,
                              char ret_text[256], void (*line)(void *context, const char *line),
                              void *line_context);
+
+/* The same scenario, struck from outside once its n-th record is durable, for each n: the job is
+ * cancelled, a node drained or cut off, a rank ends, one host dies or two at once. A cancelled job
+ * must end as cancelled, each other one must succeed, and no judge may object. */
+enum sim_result sim_strike_every_record(uint64_t seed, struct sim_kill_report *ret_report);
+/* One of those alone, with its trace; strike 1 to 6 in the order above. */
+enum sim_result sim_strike_one(uint64_t seed, uint8_t strike, uint64_t record, char ret_text[256],
+                               void (*line)(void *context, const char *line), void *line_context);
 
 /* ---- an older store (old_store.c) --------------------------------------------------------- */
 

@@ -543,6 +543,7 @@ void ctl_die(struct sim *sim, const char *why, uint64_t back_ms);
 void ctl_turn(struct sim *sim);
 void ctl_tick(struct sim *sim, const struct sim_event *event);
 void ctl_commit_end(struct sim *sim, const struct sim_event *event);
+void ctl_judge_end(struct sim *sim);
 void ctl_input(struct sim *sim, uint8_t kind, uint64_t session, bool flag,
                const struct message *message);
 void ctl_request(struct sim *sim, struct sim_request *request); /* takes it */
@@ -636,6 +637,7 @@ uint64_t shadow_newest_good(const struct sim *sim, uint32_t job); /* its step; 0
 
 /* judge_recovery.c: recoveries, and what restrains them */
 void judge_recovery_record(struct sim *sim, const struct record *record);
+void judge_lost(struct sim *sim, const struct record_node_lost *lost); /* it is being decided */
 void judge_new_core(struct sim *sim); /* just folded, everything in it durable */
 void judge_poison(struct sim *sim, struct sim_shadow_job *job); /* it has just failed again */
 void judge_resumes(struct sim *sim); /* now and then, once all is healed */

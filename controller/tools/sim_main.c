@@ -24,6 +24,8 @@ struct arguments {
     bool old_store;
     bool kill;
     bool kill_after;
+    bool strike;
+    uint64_t strike_kind; /* 0: all */
     bool all_must_strike;
     const char *replay; /* a file of seeds; NULL */
     enum sim_mutation mutation;
@@ -93,6 +95,8 @@ static int usage(void)
         "  --kill-every-record S  one scenario, each process killed at each of its records;\n"
         "                         --kill N: at this one alone, of the controller or of\n"
         "                         --agent I, before it is written or --after\n"
+        "  --strike-every-record S  the same, struck by people and by failures instead;\n"
+        "                         --strike KIND --kill N: in this way at this record alone\n"
         "  --old-store S --keep PPM  a controller comes back on the first part of its store\n"
         "  --mutate WORD          a mistake is built in, which a judge must object to\n"
         "  --hash                 prints what two builds must agree on\n"
@@ -147,6 +151,13 @@ static int read_value(const char *key, const char *value, struct arguments *argu
     if (text_equal(key, "--kill-every-record")) {
         arguments->kill = true;
         return text_to_u64(value, UINT64_MAX - 1, &arguments->kill_seed);
+    }
+    if (text_equal(key, "--strike-every-record")) {
+        arguments->strike = true;
+        return text_to_u64(value, UINT64_MAX - 1, &arguments->kill_seed);
+    }
+    if (text_equal(key, "--strike")) {
+        return text_to_u64(value, 6, &arguments->strike_kind);
     }
     if (text_equal(key, "--old-store")) {
         arguments->old_store = true;
@@ -372,6 +383,25 @@ static int run_kill(const struct arguments *arguments)
     return (int)result;
 }
 
+static int run_strike(const struct arguments *arguments)
+{
+    struct sim_kill_report report;
+    char text[256];
+    if (arguments->strike_kind > 0) {
+        enum sim_result one = sim_strike_one(arguments->kill_seed, (uint8_t)arguments->strike_kind,
+                                             arguments->kill_record, text, print_line, NULL);
+        (void)printf("%s\n", text);
+        return (int)one;
+    }
+    (void)printf("seed %llu; again: keepstep-sim --strike-every-record %llu\n",
+                 (unsigned long long)arguments->kill_seed,
+                 (unsigned long long)arguments->kill_seed);
+    enum sim_result result = sim_strike_every_record(arguments->kill_seed, &report);
+    (void)printf("%u runs: struck in six ways at each of %u records%s%s\n", report.runs,
+                 report.controller_records, report.text[0] != '\0' ? ": " : "", report.text);
+    return (int)result;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments;
@@ -381,6 +411,9 @@ int main(int argc, char **argv)
     (void)signal(SIGABRT, on_abort);
     if (arguments.replay != NULL) {
         return run_replay(&arguments);
+    }
+    if (arguments.strike) {
+        return run_strike(&arguments);
     }
     if (arguments.old_store) {
         return run_old_store(&arguments);

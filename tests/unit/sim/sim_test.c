@@ -99,7 +99,7 @@ static void every_fault_strikes(void **state)
             options.weight[fault] = 10;
             if (fault == SIM_MORE_FAILURES) { /* needs a recovery in flight */
                 options.weight[SIM_RANK_SIGNAL] = 10;
-                options.aim_ppm = 250000;
+                options.aim_ppm = 125000;
             }
             if (fault == SIM_STALE_HELLO) { /* needs an agent with an older life */
                 options.weight[SIM_AGENT_KILL] = 10;
