@@ -6,6 +6,8 @@
 #include "proto/base/check.h"
 #include "proto/base/prng.h"
 
+enum { FEW_NODES_MS = 2 * 3600 * 1000 };
+
 static uint32_t draw(struct prng *prng, uint32_t low, uint32_t high)
 {
     return (uint32_t)prng_between(prng, low, high);
@@ -142,5 +144,8 @@ void sim_options_draw(struct sim_options *ret_options, uint64_t seed)
     ret_options->fence_after_ms = prng_below(&prng, 2) == 0 ? 600000 : draw(&prng, 5000, 60000);
     if (prng_below(&prng, 10) == 0) {
         make_demo(ret_options);
+    }
+    if (ret_options->few_nodes && ret_options->healed_ms > FEW_NODES_MS) {
+        ret_options->healed_ms = FEW_NODES_MS; /* who lacks nodes then will lack them for ever */
     }
 }

@@ -270,6 +270,36 @@ static void step_agent(struct sim *sim, const struct sim_event *event)
     }
 }
 
+/* What comes from outside: faults and their end, people, the end of all. */
+static void step_fate(struct sim *sim, const struct sim_event *event)
+{
+    switch ((enum sim_event_kind)event->kind) {
+    case SIM_EV_FAULT:
+        fault_strike(sim);
+        return;
+    case SIM_EV_OPERATOR:
+        operator_act(sim);
+        return;
+    case SIM_EV_UNDO:
+        fault_undo(sim, event);
+        return;
+    case SIM_EV_AIM:
+        aim_strike(sim, event);
+        return;
+    case SIM_EV_FLAP:
+        fault_flap(sim, event);
+        return;
+    case SIM_EV_HEAL:
+        fault_heal(sim);
+        return;
+    case SIM_EV_END:
+        judge_live(sim);
+        return;
+    default:
+        CHECK(false);
+    }
+}
+
 void sim_step_world(struct sim *sim, const struct sim_event *event)
 {
     switch ((enum sim_event_kind)event->kind) {
@@ -306,25 +336,13 @@ void sim_step_world(struct sim *sim, const struct sim_event *event)
         train_event(sim, event);
         return;
     case SIM_EV_FAULT:
-        fault_strike(sim);
-        return;
     case SIM_EV_OPERATOR:
-        operator_act(sim);
-        return;
     case SIM_EV_UNDO:
-        fault_undo(sim, event);
-        return;
     case SIM_EV_AIM:
-        aim_strike(sim, event);
-        return;
     case SIM_EV_FLAP:
-        fault_flap(sim, event);
-        return;
     case SIM_EV_HEAL:
-        fault_heal(sim);
-        return;
     case SIM_EV_END:
-        judge_live(sim);
+        step_fate(sim, event);
         return;
     case SIM_EV_CTL_START:
     case SIM_EV_CTL_TURN:
