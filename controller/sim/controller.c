@@ -538,8 +538,11 @@ static struct core *by_snapshot(struct sim *sim, struct core *core)
 
 static void make_id(struct sim *sim, char *text, size_t size)
 {
-    (void)text_format(text, size, "%016llx%016llx", (unsigned long long)prng_next(&sim->prng),
-                      (unsigned long long)prng_next(&sim->prng));
+    /* One after the other: in which order arguments are evaluated is up to the compiler. */
+    uint64_t high = prng_next(&sim->prng);
+    uint64_t low = prng_next(&sim->prng);
+    (void)text_format(text, size, "%016llx%016llx", (unsigned long long)high,
+                      (unsigned long long)low);
 }
 
 /* Folding in two parts, at any place, must give what folding in one gives; and what the live core
