@@ -54,11 +54,8 @@ static int exclude_one(const char *name, void *context)
     return text_equal(name, context) ? 1 : 0;
 }
 
-static bool suits(const struct core *core, const struct job *job, const struct node *node)
+static bool fits(const struct job *job, const struct node *node)
 {
-    if (!core_node_usable(core, node)) {
-        return false;
-    }
     if (job->d.pool[0] != '\0' && !text_equal(job->d.pool, node->d.pool)) {
         return false;
     }
@@ -68,6 +65,11 @@ static bool suits(const struct core *core, const struct job *job, const struct n
     char name[NAME_SIZE];
     text_copy(name, sizeof name, node->d.name);
     return hostlist_each(job->d.exclude, exclude_one, name, NULL) == 0;
+}
+
+static bool suits(const struct core *core, const struct job *job, const struct node *node)
+{
+    return core_node_usable(core, node) && fits(job, node);
 }
 
 uint32_t plan_spares(const struct core *core, const struct job *job)
@@ -107,6 +109,19 @@ static uint32_t empty_slots(const struct core *core, const struct job *job)
     return count;
 }
 
+/* With the spares that there are and the nodes that may come back: else only the end of another job
+ * brings what it lacks, and to keep spares from that one would keep both waiting for ever. */
+static bool can_be_met(const struct core *core, const struct job *job, uint32_t wants)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->node_count && count < wants; i++) {
+        const struct node *node = &core->nodes[i];
+        bool is_free = node->d.job == 0 && !node->d.removed && !node->set_aside;
+        count += is_free && fits(job, node) ? 1 : 0;
+    }
+    return count >= wants;
+}
+
 uint32_t plan_claims(const struct core *core, const struct job *job)
 {
     uint32_t claims = 0;
@@ -114,7 +129,7 @@ uint32_t plan_claims(const struct core *core, const struct job *job)
         const struct job *other = &core->jobs[i];
         uint32_t wants = other != job ? empty_slots(core, other) : 0;
         uint32_t common = 0;
-        if (wants == 0 || !goes_before(core, other, job)) {
+        if (wants == 0 || !goes_before(core, other, job) || !can_be_met(core, other, wants)) {
             continue;
         }
         for (uint32_t k = 0; k < core->node_count && common < wants; k++) {

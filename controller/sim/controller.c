@@ -246,7 +246,8 @@ static void trace_lines(struct sim *sim, const char *trace)
 static void break_core(struct sim *sim)
 {
     const struct core *core = sim->ctl.core;
-    for (uint32_t id = 1; id <= core_node_count(core); id++) {
+    bool wanted = sim->options.mutation == SIM_BREAK_CORE;
+    for (uint32_t id = 1; wanted && id <= core_node_count(core); id++) {
         const struct node *node = core_node(core, id);
         if (node->d.job != 0 && sim_mutate(sim, SIM_BREAK_CORE)) {
             ((struct node *)(uintptr_t)node)->d.job = 0;

@@ -122,7 +122,7 @@ static void judge_rate(struct sim *sim, const struct sim_shadow_incident *last, 
     uint32_t nodes = 0;
     for (uint32_t id = 0; id < SIM_INCIDENTS_MAX; id++) {
         const struct sim_shadow_incident *one = &sim->shadow.incidents[id];
-        bool counts = one->struck && one->struck_service_ms >= sim->shadow.resumed_service_ms;
+        bool counts = one->struck && one->opened_service_ms >= sim->shadow.resumed_service_ms;
         uint64_t age_ms = now_ms - one->struck_service_ms;
         by_rule += counts && age_ms <= 24 * HOUR_MS && text_equal(one->rule, last->rule) ? 1 : 0;
         in_hour += counts && age_ms <= HOUR_MS ? 1 : 0;
@@ -136,8 +136,7 @@ static void judge_rate(struct sim *sim, const struct sim_shadow_incident *last, 
     uint32_t rule_limit = free_nodes / 4 > RULE_FLOOR ? free_nodes / 4 : RULE_FLOOR;
     uint32_t hour_limit = nodes / 100 > HOUR_FLOOR ? nodes / 100 : HOUR_FLOOR;
     sim->stats.judged[SIM_JUDGE_BREAKERS]++;
-    /* One that was judged before a resumption and carried out after it counts here and not there. */
-    if (by_rule > rule_limit + 1 || in_hour > hour_limit + 1) {
+    if (by_rule > rule_limit || in_hour > hour_limit) {
         sim_object(sim, SIM_JUDGE_BREAKERS, "%u evictions by %s in a day (%u), %u in an hour (%u)",
                    by_rule, last->rule, rule_limit, in_hour, hour_limit);
     }
@@ -193,7 +192,6 @@ static void on_verdict(struct sim *sim, const struct record_verdict *u)
         }
     }
     struct sim_shadow_incident *incident = incident_of(sim, u->incident);
-    *incident = (struct sim_shadow_incident){.struck = false};
     (void)text_copy(incident->rule, sizeof(incident->rule), u->rule);
 }
 
@@ -286,7 +284,7 @@ void judge_resumes(struct sim *sim)
 {
     const struct job *job;
     for (uint32_t index = 0; (job = core_job_at(sim->ctl.core, index)) != NULL; index++) {
-        const struct sim_shadow_job *shadow = shadow_job(sim, job->d.job);
+        struct sim_shadow_job *shadow = shadow_job(sim, job->d.job);
         bool at_work = job->d.state == JOB_STARTING || job->d.state == JOB_RECOVERING;
         if (shadow == NULL || shadow->recovery == 0 || !at_work) {
             continue;
@@ -294,6 +292,7 @@ void judge_resumes(struct sim *sim)
         bool says_why = job->waiting_spare && job->wait_text[0] != '\0';
         uint64_t since_ms =
             shadow->recovering_ms > sim->healed_at_ms ? shadow->recovering_ms : sim->healed_at_ms;
+        shadow->recovering_ms = says_why ? sim->now_ms : shadow->recovering_ms;
         bool stuck = sim->now_ms - since_ms > STUCK_MS || sim_mutate(sim, SIM_EDIT_STUCK);
         sim->stats.judged[SIM_JUDGE_RESUMES]++;
         if (stuck && !says_why) {
@@ -350,6 +349,10 @@ void judge_recovery_record(struct sim *sim, const struct record *record)
     switch (record->kind) {
     case RECORD_recovery_opened_kind:
         on_opened(sim, &record->u.recovery_opened);
+        return;
+    case RECORD_incident_opened_kind:
+        *incident_of(sim, record->u.incident_opened.incident) =
+            (struct sim_shadow_incident){.opened_service_ms = record->service_ms};
         return;
     case RECORD_verdict_kind:
         on_verdict(sim, &record->u.verdict);

@@ -393,6 +393,7 @@ struct sim_shadow_node {
 struct sim_shadow_incident {
     bool struck; /* somebody was evicted for it */
     char rule[NAME_SIZE];
+    uint64_t opened_service_ms;
     uint64_t struck_service_ms;
 };
 
