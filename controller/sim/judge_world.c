@@ -150,7 +150,9 @@ void judge_nothing_left(struct sim *sim, const struct sim_shadow_job *job)
     for (uint32_t index = 0; index < sim->host_count; index++) {
         const struct sim_host *host = &sim->hosts[index];
         uint32_t node = sim->shadow.node_of_host[index];
-        bool fenced = sim->shadow.nodes[node].lost || shadow_marked(sim, node, "unproven");
+        /* Removed: a person vouched for it, and its agent is refused until it is started anew. */
+        bool fenced = sim->shadow.nodes[node].lost || sim->shadow.nodes[node].removed ||
+                      shadow_marked(sim, node, "unproven");
         for (uint32_t s = 0; s < SIM_SHIMS_MAX && !fenced; s++) {
             const struct sim_shim *shim = &host->shims[s];
             if (shim->used && shim->job == job->job && shim_lives(shim)) {
