@@ -187,6 +187,8 @@ int core_quarantine_node(struct core *core, uint32_t id, const char *name)
 static void set_time(struct core *core, const struct event *event)
 {
     CHECK(!core->stepped || event->now_ms >= core->now_ms);
+    CHECK(event->idle_ms == 0 || (core->stepped && event->idle_ms <= event->now_ms - core->now_ms));
+    core->stall_ms += event->idle_ms;
     uint64_t due = core->due_ms == NEVER ? NEVER : core->due_ms + core->stall_ms;
     if (core->started && due != NEVER && event->now_ms > due + LATE_MS) {
         uint64_t late = event->now_ms - due;

@@ -82,6 +82,9 @@ struct event {
     uint64_t now_ms;          /* monotonic of this process; never goes back */
     uint64_t wall_ms;         /* shown and stored, never compared */
     uint32_t pending_records; /* appended and not yet durable */
+    /* So much of the time since the last event counts for no limit: the driver vouches that nobody
+     * fell silent in it and that nothing was due but the silence of those who were not asked. */
+    uint64_t idle_ms;
     bool more; /* others have happened by now too: what follows from all of them is looked at once,
                   at the TICK that core_deadline_ms() then owes at once */
     uint64_t session; /* HELLO, MESSAGE, CLOSED, PINGED */

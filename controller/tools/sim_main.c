@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "controller/sim/sim.h"
+#include "controller/tools/simulate.h"
 #include "proto/base/hash.h"
 #include "proto/base/text.h"
 
@@ -405,6 +406,9 @@ static int run_strike(const struct arguments *arguments)
 int main(int argc, char **argv)
 {
     struct arguments arguments;
+    if (argc > 1 && text_equal(argv[1], "simulate")) {
+        return simulate_main(argc - 1, argv + 1);
+    }
     if (read_arguments(argc, argv, &arguments) < 0) {
         return EXIT_USAGE;
     }
