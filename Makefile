@@ -294,6 +294,8 @@ TEST_NEED_shim := shim base
 TEST_NEED_rank := rank base
 TEST_NEED_trainer := trainer rank base
 TEST_NEED_scenario := sim core agent_core base
+TEST_LIBS_sim := -lm
+TEST_LIBS_core := -lm
 TEST_LIBS_trainer := $(CUDA_LIBS) -lxxhash -lm
 
 TEST_ROOMS := $(patsubst tests/unit/%/,%,$(wildcard tests/unit/*/))

@@ -95,6 +95,10 @@ struct verb {
 const struct verb *verbs_find(const char *name); /* NULL after saying so */
 const struct verb *verbs_all(size_t *ret_count);
 
+/* ---- tool.c ---- */
+/* Becomes keepstep-sim with these words, "simulate" first; NULL ends them. Returns when it cannot. */
+int tool_simulate(char **arguments);
+
 /* ---- client.c ---- */
 struct answer {
     long status;  /* HTTP's */
@@ -212,6 +216,6 @@ int follow_job(struct cli *cli, const char *job, const char *until, uint64_t tim
 /* ---- the verbs ---- */
 cli_verb verb_submit, verb_get, verb_describe, verb_watch, verb_wait, verb_logs, verb_node_action,
     verb_job_action, verb_checkpoint, verb_recover, verb_layout, verb_where, verb_status,
-    verb_automation, verb_admin, verb_version, verb_goodput, verb_help;
+    verb_automation, verb_admin, verb_version, verb_goodput, verb_simulate, verb_help;
 
 #endif

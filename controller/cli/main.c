@@ -44,6 +44,9 @@ static int run(struct cli *cli)
 
 int main(int count, char **arguments)
 {
+    if (count > 1 && text_equal(arguments[1], "simulate")) {
+        return tool_simulate(arguments + 1); /* its options are not ours */
+    }
     struct cli cli = {.server = getenv("KEEPSTEP_SERVER"),
                       .token_file = getenv("KEEPSTEP_TOKEN_FILE")};
     int code = flags_parse(&cli, count, arguments);

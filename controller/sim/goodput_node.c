@@ -213,7 +213,7 @@ static void step(struct gp *gp, uint32_t index, struct agent_event *event)
     if (gp->asleep) {
         gp_node_align(gp, index, gp->now_ms);
     }
-    event->now_ms = mono_ms(gp, node);
+    event->now_ms = mono_ms(gp, node) - (gp->reading ? 1 : 0);
     event->wall_ms = gp->now_ms;
     int result = agent_core_step(node->core, event, gp->output);
     CHECK(result == 0);
@@ -464,7 +464,9 @@ void gp_node_tick(struct gp *gp, uint32_t index)
         return;
     }
     node->tick_ms = 0;
+    gp->reading = true; /* a moment before, so that the beat has what all ranks say */
     gp_node_read(gp, index);
+    gp->reading = false;
     struct agent_event tick = {.kind = AGENT_EVENT_TICK};
     step(gp, index, &tick);
 }

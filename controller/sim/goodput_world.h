@@ -192,6 +192,7 @@ struct gp {
     uint64_t event_next;
     bool over;
     bool asleep;
+    bool reading; /* mailboxes, before a beat */
     uint64_t slept_from_ms;
     uint64_t news_ms;  /* something happened then */
     uint64_t again_ms; /* not before then is it looked whether it may sleep */
