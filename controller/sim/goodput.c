@@ -68,6 +68,8 @@ static bool is_silent(enum gp_event kind)
     case GP_EV_DURABLE:
     case GP_EV_COMMIT:
     case GP_EV_STRIKE: /* the failure itself: only its sign is heard */
+    case GP_EV_PROBATION:
+    case GP_EV_LONE_TICK:
         return true;
     default:
         return false;
@@ -94,8 +96,8 @@ static bool nothing_hurries(const struct gp *gp)
         return waiting; /* who stands still without a sign is missed by a limit */
     }
     const struct recovery *recovery = core_recovery(gp->ctl.core, job->d.recovery);
-    if (job->d.state == JOB_RUNNING) {
-        return !job->d.stop_request;
+    if (job->d.state == JOB_RUNNING) { /* the save before a planned stop takes its time */
+        return !job->d.stop_request || gp->train.state == GP_TRAIN_LEAVING;
     }
     return recovery != NULL && recovery->d.phase >= PHASE_LAUNCH;
 }
@@ -204,8 +206,15 @@ static void happen(struct gp *gp, enum gp_event kind, uint32_t number)
         gp_fault_event(gp, kind, number);
         return;
     case GP_EV_WAKE:
-    case GP_EV_PROBATION:
         gp_news(gp);
+        return;
+    case GP_EV_PROBATION:
+        gp_node_tick_alone(gp, number);
+        return;
+    case GP_EV_LONE_TICK:
+        if (gp->asleep) {
+            gp_node_tick(gp, number);
+        }
         return;
     case GP_EV_END:
         gp->over = true;

@@ -205,7 +205,7 @@ static void repaired(struct gp *gp, uint32_t index)
     clear_marks(gp, known->d.node);
     node->back_ms = 0;
     gp->result->returns++;
-    gp_at(gp, gp->now_ms + PROBATION_MS, GP_EV_PROBATION, 0);
+    gp_at(gp, gp->now_ms + PROBATION_MS, GP_EV_PROBATION, index);
     bool repeats = node->fault != 0 && prng_chance_ppm(&gp->prng, gp->options.repeat_ppm);
     if (repeats) { /* the repair did not find it */
         struct gp_fault *old = &gp->faults[node->fault - 1];
@@ -428,6 +428,13 @@ static void person(struct gp *gp)
 {
     const struct job *job = core_job(gp->ctl.core, gp->job);
     gp->person_ms = 0;
+    if (core_globals(gp->ctl.core)->breaker_open) {
+        struct request resume = {.verb = REQUEST_AUTOMATION,
+                                 .automation = AUTOMATION_RESUME,
+                                 .reason = "these hosts are really gone"};
+        gp->result->interventions++;
+        gp_ctl_request(gp, &resume);
+    }
     if (job == NULL || job->d.state != JOB_HELD) {
         return;
     }

@@ -471,6 +471,16 @@ void gp_node_tick(struct gp *gp, uint32_t index)
     step(gp, index, &tick);
 }
 
+void gp_node_tick_alone(struct gp *gp, uint32_t index)
+{
+    struct gp_node *node = &gp->nodes[index];
+    if (gp->asleep && node->up) {
+        gp_node_align(gp, index, gp->now_ms);
+        node->tick_ms = deadline_ms(node);
+        gp_at(gp, node->tick_ms, GP_EV_LONE_TICK, index);
+    }
+}
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 static void identity_of(const struct gp *gp, uint32_t index, struct agent_identity *ret)

@@ -338,6 +338,7 @@ static void begin_save(struct gp *gp)
         train->cause = gp->planned_category;
         train->next_save_ms = 0;
         gp_news(gp);
+        gp_at(gp, train->durable_ms - 1, GP_EV_WAKE, 0);
         return;
     }
     gp->result->stall_ms += gp->options.stall_ms;

@@ -132,12 +132,20 @@ static void count_spares(struct gp *gp)
     }
 }
 
+/* Nothing goes on without a person, who needs a while. */
+static void page(struct gp *gp)
+{
+    if (gp->person_ms == 0) {
+        gp->person_ms = gp->now_ms + gp->options.person_ms;
+        gp_at(gp, gp->person_ms, GP_EV_PERSON, 0);
+    }
+}
+
 static void moved(struct gp *gp, const struct record *record)
 {
     uint8_t to = record->u.job_moved.to;
-    if (to == JOB_HELD && gp->person_ms == 0) {
-        gp->person_ms = gp->now_ms + gp->options.person_ms;
-        gp_at(gp, gp->person_ms, GP_EV_PERSON, 0);
+    if (to == JOB_HELD) {
+        page(gp);
     }
     if (to == JOB_FAILED) {
         gp_trace(gp, "the job failed: %s", record->u.job_moved.reason);
@@ -184,6 +192,11 @@ void gp_watch_record(struct gp *gp, const struct record *record)
         return;
     case RECORD_job_moved_kind:
         moved(gp, record);
+        return;
+    case RECORD_breaker_kind:
+        if (record->u.breaker.open) {
+            page(gp);
+        }
         return;
     default:
         return;

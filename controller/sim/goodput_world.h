@@ -52,7 +52,8 @@ enum gp_event {
     GP_EV_SIGN,      /* number: fault */
     GP_EV_REPAIRED,  /* number: node */
     GP_EV_PERSON,    /* somebody looks at a job that is held */
-    GP_EV_PROBATION, /* of some node it is over */
+    GP_EV_PROBATION, /* of one node it is over; number: node */
+    GP_EV_LONE_TICK, /* its next beat, while the others sleep; number: node */
     GP_EV_WAKE,      /* something comes soon that must find the fleet awake */
     GP_EV_END,
 };
@@ -241,6 +242,7 @@ void gp_node_down(struct gp *gp, uint32_t node);  /* without a word */
 void gp_node_align(struct gp *gp, uint32_t node, uint64_t from_ms); /* its clock stood still */
 void gp_node_arm(struct gp *gp, uint32_t node);
 void gp_node_tick(struct gp *gp, uint32_t node);
+void gp_node_tick_alone(struct gp *gp, uint32_t node); /* its next one, also while all sleep */
 void gp_node_message(struct gp *gp, uint32_t node, const struct message *message);
 void gp_node_event(struct gp *gp, uint32_t node, enum gp_event kind);
 void gp_node_fact(struct gp *gp, uint32_t node, int32_t code, const char *text);
