@@ -428,10 +428,10 @@ static void person(struct gp *gp)
 {
     const struct job *job = core_job(gp->ctl.core, gp->job);
     gp->person_ms = 0;
-    if (core_globals(gp->ctl.core)->breaker_open) {
+    if (core_globals(gp->ctl.core)->breaker_open || core_globals(gp->ctl.core)->paused) {
         struct request resume = {.verb = REQUEST_AUTOMATION,
                                  .automation = AUTOMATION_RESUME,
-                                 .reason = "these hosts are really gone"};
+                                 .reason = "these nodes really failed"};
         gp->result->interventions++;
         gp_ctl_request(gp, &resume);
     }

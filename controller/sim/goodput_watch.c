@@ -194,7 +194,9 @@ void gp_watch_record(struct gp *gp, const struct record *record)
         moved(gp, record);
         return;
     case RECORD_breaker_kind:
-        if (record->u.breaker.open) {
+    case RECORD_automation_kind:
+        if (record->kind == RECORD_breaker_kind ? record->u.breaker.open
+                                                : record->u.automation.paused) {
             page(gp);
         }
         return;
