@@ -101,6 +101,8 @@ static int usage(void)
         "  --old-store S --keep PPM  a controller comes back on the first part of its store\n"
         "  --mutate WORD          a mistake is built in, which a judge must object to\n"
         "  --hash                 prints what two builds must agree on\n"
+        "  simulate [OPTION...]   months of one job instead, and what becomes of the time; the\n"
+        "                         first word: keepstep-sim simulate --help\n"
         "exit codes: 0 good, 2 usage, 3 a process crashed, 4 it never came to rest, 5 a rule\n"
         "was broken\n",
         SIM_HOSTS_MAX);
