@@ -105,8 +105,10 @@ static const struct config_key keys[] = {
      "launch to communicators up"},
 
     {"hang", CONFIG_GROUP, false, false, NULL, 0, 0, NULL, "when no step is a hang"},
-    {"hang.progress", CONFIG_ENUM, false, true, "auto", 0, 0, "auto|mailbox|none",
-     "where progress is read"},
+    {"hang.progress", CONFIG_ENUM, false, true, "auto", 0, 0, "auto|mailbox|log|none",
+     "where steps are read; auto: the library, without it the output"},
+    {"hang.log_pattern", CONFIG_TEXT, false, false, NULL, 0, 0, NULL,
+     "the step in a line of output: POSIX extended with \\d \\s, one group"},
     {"hang.first_step", CONFIG_DURATION, false, true, "20m", SECOND, DAY, NULL, "first step"},
     {"hang.step_timeout", CONFIG_AUTO_DURATION, false, true, "auto", SECOND, DAY, NULL,
      "auto: 5 x median step, at least 30 s"},

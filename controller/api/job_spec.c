@@ -12,6 +12,7 @@
 #include "proto/base/check.h"
 #include "proto/base/hostlist.h"
 #include "proto/base/log.h"
+#include "proto/base/step_pattern.h"
 #include "proto/base/text.h"
 
 enum { MARKER_SIZE = 128 };
@@ -292,6 +293,36 @@ static void check_codes(struct draft *draft)
     }
 }
 
+/* Where steps come from. The agents compile the pattern as it is done here. */
+static void check_progress(struct draft *draft)
+{
+    const char *progress = config_text(draft->tree, "hang.progress");
+    const char *text = config_text(draft->tree, "hang.log_pattern");
+    const bool alone = text_equal(progress, "log");
+    struct step_pattern *pattern = NULL;
+    struct err err = {0};
+    draft->spec.watch_progress = !text_equal(progress, "none");
+    if (!is_sound(draft, "hang.progress") || !is_sound(draft, "hang.log_pattern")) {
+        return;
+    }
+    if (text[0] == '\0') {
+        if (alone) {
+            complain(
+                draft, "hang.log_pattern",
+                "is missing: progress log needs it; write 'step (\\d+)', as the program prints");
+        }
+        return;
+    }
+    if (step_pattern_compile(text, &pattern, &err) != 0) {
+        complain(draft, "hang.log_pattern", "'%.64s': %s", text, err.text);
+        return;
+    }
+    (void)step_pattern_free(pattern);
+    if (alone || text_equal(progress, "auto")) {
+        draft->spec.log_steps = alone ? LOG_STEPS_ALONE : LOG_STEPS_ELSE;
+    }
+}
+
 static void fill_times(struct draft *draft)
 {
     struct job_spec *spec = &draft->spec;
@@ -324,7 +355,6 @@ static void fill_rest(struct draft *draft)
     spec->no_progress_limit = small(draft, "recovery.no_progress_limit");
     spec->same_node_limit = small(draft, "recovery.same_node_limit");
     spec->warmup_steps = small(draft, "hang.warmup_steps");
-    spec->watch_progress = !text_equal(config_text(tree, "hang.progress"), "none");
 }
 
 static void check_size(const struct draft *draft)
@@ -353,6 +383,7 @@ static int finish(json_t *tree, const char *submitter, json_t **ret_tree, struct
     check_restore(&draft);
     check_format(&draft);
     check_codes(&draft);
+    check_progress(&draft);
     fill_times(&draft);
     fill_rest(&draft);
     config_lines_drop(tree);

@@ -69,9 +69,10 @@ enum {
     X(S, U32, warmup_steps, 1)                                                                     \
     X(S, BOOL, watch_progress, 1)                                                                  \
     X(S, BOOL, held_at_submit, 1)                                                                  \
-    X(S, WORD, reader, save_reader) /* who tells which checkpoints are there */                    \
-    X(S, U32, keep_last, 1)         /* 0 = nothing is ever removed */                              \
-    X(S, U64, keep_every_ms, 1)     /* one for each such span stays too; 0 = none */               \
+    X(S, WORD, reader, save_reader)  /* who tells which checkpoints are there */                   \
+    X(S, U32, keep_last, 1)          /* 0 = nothing is ever removed */                             \
+    X(S, U64, keep_every_ms, 1)      /* one for each such span stays too; 0 = none */              \
+    X(S, WORD, log_steps, log_steps) /* whether steps are read from what ranks print */            \
     X(S, U64, text_hash, 1) /* of the file's tree: submitting the same again is no new job */
 
 #define FACT_FIELDS(X, S)                                                                          \

@@ -121,6 +121,13 @@
     X(READER_MARKER, "marker")                                                                     \
     X(READER_COMMAND, "command")
 
+/* hang.progress and hang.log_pattern: whether steps are read from the ranks' output. "else": where
+ * no rank uses the library. */
+#define LOG_STEPS(X)                                                                               \
+    X(LOG_STEPS_NEVER, "never")                                                                    \
+    X(LOG_STEPS_ELSE, "else")                                                                      \
+    X(LOG_STEPS_ALONE, "alone")
+
 /* Every second of a job has one kind. */
 #define TIME_KIND(X)                                                                               \
     X(TIME_PENDING, "pending")                                                                     \
@@ -199,6 +206,7 @@
     X(confidence, CONFIDENCE)                                                                      \
     X(checkpoint_state, CHECKPOINT_STATE)                                                          \
     X(save_reader, SAVE_READER)                                                                    \
+    X(log_steps, LOG_STEPS)                                                                        \
     X(time_kind, TIME_KIND)                                                                        \
     X(on_exhausted, ON_EXHAUSTED)                                                                  \
     X(restore_policy, RESTORE_POLICY)                                                              \

@@ -17,7 +17,8 @@ static const char *const examples[] = {
     "layout: {data: 16, order: tp-cp-dp-pp, ranks_per_node: 4}\n"
     "placement: {pool: h100, exclude: \"gpu-[0001-0003,7]\"}\n"
     "recovery: {restart_exit_codes: [75, 76], no_restart_exit_codes: [], retries: {user: 2}}\n"
-    "hang: {step_timeout: 300s, progress: none}\nsignals: {stop_grace: 10s}\n",
+    "hang: {step_timeout: 300s, progress: log, log_pattern: '(?:a|b) [\\d,]{1,2}(\\d+)'}\nsignals: "
+    "{stop_grace: 10s}\n",
     "{\"name\": \"a\", \"run\": {\"command\": [\"x\", \"-y\"], \"user\": \"u\"},"
     " \"layout\": {\"data\": 8, \"tensor\": 1}, \"checkpoint\": {\"restore\": \"1200\"}}",
     "name: a\nrun: {command: [\"\"], user: root, workdir: w}\nlayout: {data: 3}\n"

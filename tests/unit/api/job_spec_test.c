@@ -61,8 +61,8 @@ static const char full[] = "version: 1\n"
                            "  no_restart_exit_codes: [93, 94]\n"
                            "  start_timeout: 30m\n"
                            "  init_timeout: 6m\n"
-                           "hang: {progress: mailbox, first_step: 15m, step_timeout: 300s,\n"
-                           "  warmup_steps: 7}\n";
+                           "hang: {progress: log, first_step: 15m, step_timeout: 300s,\n"
+                           "  warmup_steps: 7, log_pattern: 'step (\\d+)'}\n";
 
 static struct config_report report;
 
@@ -191,6 +191,8 @@ static void defaults_are_filled_in(void **state)
     assert_int_equal(spec.step_timeout_ms, 0);
     assert_int_equal(spec.warmup_steps, 5);
     assert_true(spec.watch_progress);
+    assert_int_equal(spec.log_steps, LOG_STEPS_NEVER);
+    assert_string_equal(config_text(tree, "hang.log_pattern"), "");
     assert_string_equal(config_text(tree, "run.workdir"), "/");
     assert_string_equal(config_text(tree, "run.umask"), "0022");
     assert_int_equal(config_int(tree, "run.log_max"), 1 << 30);
@@ -372,6 +374,40 @@ static void contradictions_are_found(void **state)
              "", 3);
 }
 
+static void where_steps_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys;
+        bool watch;
+        uint8_t log_steps;
+    } good[] = {
+        {"progress: auto", true, LOG_STEPS_NEVER},
+        {"log_pattern: 'step (\\d+)'", true, LOG_STEPS_ELSE},
+        {"progress: log, log_pattern: 'iteration\\s+(\\d+)/'", true, LOG_STEPS_ALONE},
+        {"progress: mailbox, log_pattern: 'step (\\d+)'", true, LOG_STEPS_NEVER},
+        {"progress: none, log_pattern: 'step (\\d+)'", false, LOG_STEPS_NEVER},
+    };
+    char text[512];
+    struct job_spec spec;
+    for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+        (void)snprintf(text, sizeof text, SMALL "hang: {%s}\n", good[i].keys);
+        json_decref(read_good(text, &spec));
+        assert_int_equal(spec.watch_progress, good[i].watch);
+        assert_int_equal(spec.log_steps, good[i].log_steps);
+    }
+    read_bad(SMALL "hang: {progress: log}\n", "", 1);
+    (void)problem_at(0, "hang.log_pattern", "is missing");
+    read_bad(SMALL "hang:\n  step_timeout: 60s\n  log_pattern: 'step \\d+'\n", "", 1);
+    assert_int_equal(
+        problem_at(8, "hang.log_pattern", "'step \\d+': has no group that holds the step")->column,
+        3);
+    read_bad(SMALL "hang: {progress: none, log_pattern: '(\\d+) \\1'}\n", "", 1);
+    (void)problem_at(6, "hang.log_pattern", "no back references");
+    read_bad(SMALL "hang: {progress: logs, log_pattern: '('}\n", "", 1);
+    (void)problem_at(6, "hang.progress", "logs");
+}
+
 static void formats_of_checkpoints(void **state)
 {
     (void)state;
@@ -478,6 +514,7 @@ int main(void)
         cmocka_unit_test(ten_faults_are_told_at_once),
         cmocka_unit_test(one_fault_is_told_once),
         cmocka_unit_test(contradictions_are_found),
+        cmocka_unit_test(where_steps_are_read),
         cmocka_unit_test(formats_of_checkpoints),
         cmocka_unit_test(documents_that_are_none_are_refused),
         cmocka_unit_test(a_file_that_is_too_long_is_refused),
