@@ -324,6 +324,7 @@ FUZZ_NEED_wire := wire base
 FUZZ_NEED_message := wire testlib base
 FUZZ_NEED_mailbox := rank base
 FUZZ_NEED_launch := shim base
+FUZZ_NEED_step_reader := agent_io base
 FUZZ_NEED_core := core base
 FUZZ_NEED_agent_core := agent_core base
 FUZZ_NEED_job_spec := api io core db wire config base

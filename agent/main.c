@@ -26,6 +26,7 @@
 #include "agent/io/saves.h"
 #include "agent/io/shims.h"
 #include "agent/io/specs.h"
+#include "agent/io/step_watch.h"
 #include "agent/probe/inventory.h"
 #include "proto/base/check.h"
 #include "proto/base/log.h"
@@ -99,6 +100,7 @@ static void close_all(struct agent *agent)
     peers_close(agent->io.peers);
     mailboxes_close(agent->io.mailboxes);
     logs_close(agent->io.logs);
+    steps_close(agent->io.steps);
     requests_close(agent->io.requests);
     saves_close(agent->io.saves);
     shims_close(agent->io.shims);
@@ -228,6 +230,7 @@ static int open_all(struct agent *agent, struct err *err)
     io->specs = specs_create();
     io->mailboxes = mailboxes_create(io);
     io->logs = logs_create(io);
+    io->steps = steps_create(io);
     io->requests = requests_create(io);
     io->saves = saves_create(io);
     io->shims = shims_create(io);
@@ -243,6 +246,7 @@ static void free_all(struct agent *agent)
     (void)saves_free(io->saves);
     (void)mailboxes_free(io->mailboxes);
     (void)logs_free(io->logs);
+    (void)steps_free(io->steps);
     (void)specs_free(io->specs);
     (void)driver_free(io->driver);
     (void)link_free(io->link);

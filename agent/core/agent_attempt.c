@@ -619,3 +619,40 @@ void agent_on_mailbox(struct agent_core *core, const struct agent_event *event)
     rank->step_ms = view->step_ms;
     rank->compute_ms = view->compute_ms;
 }
+
+bool agent_rank_prints(const struct agent_rank *rank)
+{
+    return rank->printed.step > 0 && (rank->printed.alone || !rank->has_mailbox || rank->step == 0);
+}
+
+static void on_printed(struct agent_core *core, struct agent_attempt *a,
+                       const struct agent_printed *printed)
+{
+    CHECK(printed != NULL);
+    if (printed->local_rank >= a->rank_count || printed->step == 0) {
+        return;
+    }
+    struct agent_rank *rank = &a->ranks[printed->local_rank];
+    if (rank->printed.step == 0) {
+        core->link.beat_due = true;
+    }
+    a->read_ms = core->now_ms;
+    rank->printed = *printed;
+    if (printed->changed_ms > core->now_ms) {
+        rank->printed.changed_ms = core->now_ms;
+    }
+}
+
+void agent_on_output(struct agent_core *core, const struct agent_event *event)
+{
+    struct agent_attempt *a = agent_attempt_find(core, event->job, event->attempt);
+    if (a == NULL) {
+        return;
+    }
+    if (event->kind == AGENT_EVENT_PRINTED) {
+        on_printed(core, a, event->printed);
+    } else {
+        a->read_ms = core->now_ms;
+        a->used_ms = event->used_ms;
+    }
+}

@@ -164,6 +164,10 @@ static int fold_event(struct agent_core *core, const struct agent_event *event)
     case AGENT_EVENT_MAILBOX:
         agent_on_mailbox(core, event);
         return 0;
+    case AGENT_EVENT_PRINTED:
+    case AGENT_EVENT_READING:
+        agent_on_output(core, event);
+        return 0;
     case AGENT_EVENT_MAIL:
         agent_on_mail(core, event);
         return 0;

@@ -121,6 +121,8 @@ enum agent_event_kind {
     AGENT_EVENT_MAIL,          /* a request out of a rank's mailbox */
     AGENT_EVENT_DETAIL,        /* what a rank's mailbox says beside its progress, whole: when it
                                  changed, and from time to time for a new session */
+    AGENT_EVENT_PRINTED,       /* a rank printed another step */
+    AGENT_EVENT_READING,       /* the ranks' outputs are being read, every few seconds */
     AGENT_EVENT_PEER_QUESTION, /* another agent asks; token comes back in the answer's action */
     AGENT_EVENT_PEER_PROBED,   /* AGENT_ACTION_PEER_PROBE has an outcome */
     AGENT_EVENT_CHECKED,       /* AGENT_ACTION_CHECK has an outcome */
@@ -159,6 +161,16 @@ struct agent_mailbox_view {
     uint32_t compute_ms;
 };
 
+/* What a rank's output says: the newest step in it. It counts where the rank's mailbox tells of no
+ * step, and always when the job wants no other source (alone). */
+struct agent_printed {
+    uint32_t local_rank;
+    bool alone;
+    uint64_t step;       /* 0 is no step, as everywhere */
+    uint64_t changed_ms; /* monotonic, when it was printed */
+    uint32_t step_ms;    /* median of the last ones, as far as lines tell; 0 = unknown */
+};
+
 /* A request of a rank. `id` is the mailbox's own and comes back in the answer. */
 enum agent_mail_kind { AGENT_MAIL_EXCHANGE, AGENT_MAIL_CHECKPOINT };
 struct agent_mail {
@@ -181,13 +193,15 @@ struct agent_event {
     uint8_t kind; /* enum agent_event_kind */
     uint64_t now_ms;
     uint64_t wall_ms;
-    uint32_t job; /* of SHIM … DETAIL, CHECKED */
+    uint32_t job; /* of SHIM … READING, CHECKED */
     uint32_t attempt;
     uint32_t count;       /* ORPHANS: processes found */
     uint32_t local_rank;  /* ORPHAN_ENDED */
     uint64_t nonce;       /* PEER_PROBED, CHECKED: of the action; PEER_QUESTION: of the question */
     uint64_t token;       /* PEER_QUESTION: the driver's own */
     uint64_t incarnation; /* PEER_PROBED: of the peer that answered */
+    uint64_t used_ms;     /* READING: processor time of (job, attempt) since its ranks began; it
+                             may fall when processes end; 0: not known */
     bool controller_up;   /* PEER_PROBED */
     bool ok;              /* CHECKED, HEALTH; ORPHANS with count 0: proven that none is left;
                              ORPHAN_ENDED: now; else before anybody looked */
@@ -198,6 +212,7 @@ struct agent_event {
     const struct message *message;            /* MESSAGE */
     const struct agent_shim_view *shim;       /* SHIM */
     const struct agent_mailbox_view *mailbox; /* MAILBOX */
+    const struct agent_printed *printed;      /* PRINTED */
     const struct agent_mail *mail;            /* MAIL */
     const struct agent_detail *detail;        /* DETAIL */
     const struct fact *fact;                  /* FACT */

@@ -18,9 +18,17 @@ static void fill_rank(const struct agent_core *core, const struct agent_rank *ra
     ret->step = rank->step;
     ret->step_ms = rank->step_ms;
     ret->compute_ms = rank->compute_ms;
+    ret->prints = agent_rank_prints(rank);
+    if (ret->prints) {
+        ret->phase = rank->has_mailbox ? rank->phase : (uint8_t)PHASE_STEP;
+        ret->step = rank->printed.step;
+        ret->step_ms = rank->printed.step_ms;
+    }
     const bool over = rank->state >= RANK_EXITED;
-    const uint64_t since_ms = over ? rank->end_ms : rank->changed_ms;
-    const bool known = over ? rank->end_ms != 0 : rank->has_mailbox && rank->state == RANK_RUNNING;
+    const uint64_t changed_ms = ret->prints ? rank->printed.changed_ms : rank->changed_ms;
+    const uint64_t since_ms = over ? rank->end_ms : changed_ms;
+    const bool tells = rank->has_mailbox || ret->prints;
+    const bool known = over ? rank->end_ms != 0 : tells && rank->state == RANK_RUNNING;
     if (known && core->now_ms > since_ms) {
         const uint64_t age = core->now_ms - since_ms;
         ret->phase_age_ms = age < UINT32_MAX ? (uint32_t)age : UINT32_MAX;
@@ -42,6 +50,10 @@ void agent_report_fill(const struct agent_core *core, const struct agent_attempt
     ret_report->refused = attempt->state == AGENT_ATTEMPT_REFUSED;
     ret_report->first_rank = attempt->first_rank;
     ret_report->rank_count = attempt->rank_count;
+    /* A reader that hangs must not look like a program that does. */
+    ret_report->reads_output =
+        attempt->read_ms != 0 && core->now_ms < attempt->read_ms + AGENT_READ_FRESH_MS;
+    ret_report->used_ms = ret_report->reads_output ? attempt->used_ms : 0;
     (void)text_copy(ret_report->text, sizeof(ret_report->text), attempt->text);
     for (uint32_t i = 0; i < attempt->rank_count; i++) {
         fill_rank(core, &attempt->ranks[i], &ret_report->ranks[i]);

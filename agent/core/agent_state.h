@@ -34,6 +34,7 @@ enum {
     AGENT_LIMIT_CHECKPOINT_MS = 30 * 60000,
     AGENT_LIMIT_EVAL_MS = 60 * 60000,
     AGENT_LIMIT_STEP_MS = 30000, /* at least; else 5 x the median step */
+    AGENT_READ_FRESH_MS = 15000, /* whoever reads outputs says something this often */
     AGENT_SEQUENCE_BITS = 24,    /* of a sequence number, below the life's number */
     AGENT_FACTS_PER_BEAT = 8,
     AGENT_ATTEMPTS_LIMIT = 64, /* limits.attempts at most */
@@ -67,6 +68,7 @@ struct agent_rank {
     uint64_t changed_ms;
     uint32_t step_ms;
     uint32_t compute_ms;
+    struct agent_printed printed; /* step 0: it has printed none */
 };
 
 struct agent_attempt {
@@ -97,6 +99,8 @@ struct agent_attempt {
     uint64_t unclean_ms;    /* when KILL has had its */
     uint64_t again_ms;      /* next KILL or SWEEP */
     uint64_t ends_sequence; /* 0: no rank has ended */
+    uint64_t read_ms;       /* when something last came of reading its outputs; 0: never */
+    uint64_t used_ms;       /* processor time, as last told; 0: not known */
     char cluster_id[CLUSTER_ID_SIZE];
     char job_name[NAME_SIZE];
     char text[TEXT_SIZE]; /* durable with durable_refused */
@@ -262,6 +266,9 @@ void agent_on_orphans(struct agent_core *core, const struct agent_event *event);
 void agent_on_orphan_ended(struct agent_core *core, const struct agent_event *event);
 void agent_on_launch_failed(struct agent_core *core, const struct agent_event *event);
 void agent_on_mailbox(struct agent_core *core, const struct agent_event *event);
+void agent_on_output(struct agent_core *core, const struct agent_event *event);
+/* Its step is the one that it printed: see struct agent_printed. */
+bool agent_rank_prints(const struct agent_rank *rank);
 
 /* agent_order.c: what the controller wants. */
 void agent_on_desired(struct agent_core *core, const struct msg_desired *desired);

@@ -19,6 +19,7 @@ struct agent_link_io;
 struct agent_shims;
 struct agent_mailboxes;
 struct agent_logs;
+struct agent_steps;
 struct agent_peers;
 struct agent_requests;
 struct agent_saves;
@@ -33,6 +34,7 @@ struct agent_io {
     struct agent_shims *shims;
     struct agent_mailboxes *mailboxes;
     struct agent_logs *logs;
+    struct agent_steps *steps;
     struct agent_peers *peers;
     struct agent_requests *requests;
     struct agent_saves *saves;

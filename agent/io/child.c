@@ -250,6 +250,16 @@ int child_start(uv_loop_t *loop, struct child_set *set, const struct child_optio
     return 0;
 }
 
+void child_cancel(struct child_set *set, const void *context)
+{
+    for (struct child *child = set->first; child != NULL; child = child->next) {
+        if (child->done != NULL && child->context == context) {
+            child->done = NULL;
+            end_process(child); /* exit_cb closes the rest */
+        }
+    }
+}
+
 void children_close(struct child_set *set)
 {
     for (struct child *child = set->first; child != NULL; child = child->next) {

@@ -55,6 +55,9 @@ struct child_options {
 MUST_CHECK int child_start(uv_loop_t *loop, struct child_set *set,
                            const struct child_options *options);
 
+/* Forgets those of this context: neither line nor done will be called; they are killed. */
+void child_cancel(struct child_set *set, const void *context);
+
 /* Forgets all: no done will be called; those that do not survive are killed. */
 void children_close(struct child_set *set);
 

@@ -267,6 +267,10 @@ static void read_launch(int dir_fd, struct folder_info *info)
     if (text_to_u64(launch_env(&launch, "KEEPSTEP_LOG_MAX"), UINT64_MAX, &info->log_max) != 0) {
         info->log_max = 0;
     }
+    (void)text_copy(info->cgroup, sizeof(info->cgroup), launch.cgroup);
+    (void)text_copy(info->log_pattern, sizeof(info->log_pattern),
+                    launch_env(&launch, "KEEPSTEP_LOG_PATTERN"));
+    info->log_alone = text_equal(launch_env(&launch, "KEEPSTEP_PROGRESS"), "log");
     info->uid = launch.uid;
     info->gid = launch.gid;
     info->first_rank = launch.ranks[0].rank;

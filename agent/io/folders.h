@@ -15,6 +15,7 @@
 #include "agent/shim/shim.h"
 #include "proto/base/err.h"
 #include "proto/base/message.h"
+#include "proto/base/step_pattern.h"
 
 enum { FOLDERS_MAX = 256, FOLDER_PATH_SIZE = PATH_SIZE + 64 };
 
@@ -40,6 +41,9 @@ struct folder_info {
     uint64_t log_max;                            /* L: bytes of each output; 0 = no limit */
     char outputs[RANKS_PER_NODE_MAX][PATH_SIZE]; /* L: absolute, or relative to workdir */
     char workdir[PATH_SIZE];                     /* L */
+    char cgroup[FOLDER_PATH_SIZE];               /* L: of its ranks; "" = none was asked for */
+    char log_pattern[STEP_PATTERN_SIZE];         /* L: of the steps in its outputs; "" = none */
+    bool log_alone;                              /* L: … and nothing else tells of steps */
 };
 
 void folder_path(const char *state_dir, uint32_t job, uint32_t attempt,

@@ -12,6 +12,7 @@
 
 #include "agent/io/output.h"
 #include "agent/io/save_order.h"
+#include "agent/io/step_follow.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
@@ -333,6 +334,9 @@ int helper_main(int argc, char **argv)
     }
     if (text_equal(argv[2], "check")) {
         return check_storage(argv[6], number, number2, argv[9]);
+    }
+    if (text_equal(argv[2], "follow")) {
+        return step_follow(argv[6], argv[9], argv[10]);
     }
     if (text_equal(argv[2], "run")) {
         return run_program(argv[9], argv[6], argv[10]);

@@ -17,6 +17,8 @@
  *   verify FOLDER STEP ATT HASH JOB
  *   remove FOLDER STEP ATT HASH JOB
  *                        one of them (save_check.h); lines of progress and of the outcome
+ *   follow PATHS 0 0 PATTERN USED
+ *                        the steps that ranks print, as they print them (step_follow.h)
  *   run DIR 0 0 PROGRAM JOB
  *                        becomes the site's PROGRAM with DIR and JOB as its arguments */
 #ifndef KEEPSTEP_AGENT_HELPER_H
@@ -35,8 +37,8 @@ struct helper_task {
     const char *path;
     uint64_t number;   /* MAX, STEP, PARTS */
     uint32_t number2;  /* ATT */
-    const char *text;  /* FOLDER, FORMAT, HASH, PROGRAM; NULL = "" */
-    const char *text2; /* JOB, FILE; NULL = "" */
+    const char *text;  /* FOLDER, FORMAT, HASH, PATTERN, PROGRAM; NULL = "" */
+    const char *text2; /* JOB, FILE, USED; NULL = "" */
     bool quiet;        /* its output goes to `line` alone, and the deadline is one of silence */
     child_line *line;  /* called for each line of its output; may be NULL */
     uint32_t uid;

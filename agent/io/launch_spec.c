@@ -370,6 +370,13 @@ static void put_keepstep(struct env *env, const struct launch_spec *spec,
     if (json_is_integer(log_max) && json_integer_value(log_max) > 0) {
         env_number(env, "KEEPSTEP_LOG_MAX", (uint64_t)json_integer_value(log_max));
     }
+    const char *progress = get_text(spec, "hang", "progress");
+    const char *pattern = get_text(spec, "hang", "log_pattern");
+    const bool counts = text_equal(progress, "auto") || text_equal(progress, "log");
+    if (counts && pattern[0] != '\0') { /* read back from the launch file: folders.h */
+        env_put(env, "KEEPSTEP_LOG_PATTERN", pattern);
+        env_put(env, "KEEPSTEP_PROGRESS", progress);
+    }
 }
 
 static int build_common(const struct launch_spec *spec, const struct launch_user *user,

@@ -15,6 +15,7 @@
 #include "agent/io/logs.h"
 #include "agent/io/mailboxes.h"
 #include "agent/io/orphans.h"
+#include "agent/io/step_watch.h"
 #include "agent/shim/shim.h"
 #include "proto/base/check.h"
 #include "proto/base/log.h"
@@ -156,9 +157,11 @@ static void tell_view(struct attempt *a, const struct shim_status *status, bool 
     tell(a, &event);
     mailboxes_open(a->shims->io->mailboxes, a->job, a->attempt, view.first_rank, view.rank_count);
     logs_watch(a->shims->io->logs, a->job, a->attempt, &a->info);
+    steps_watch(a->shims->io->steps, a->job, a->attempt, &a->info, status);
     if (view.empty) {
         mailboxes_ended(a->shims->io->mailboxes, a->job, a->attempt);
         logs_ended(a->shims->io->logs, a->job, a->attempt);
+        steps_ended(a->shims->io->steps, a->job, a->attempt);
     }
 }
 
@@ -724,6 +727,7 @@ void shims_forget(struct agent_shims *shims, uint32_t job, uint32_t attempt)
     a->forget_wanted = true;
     mailboxes_forget(shims->io->mailboxes, job, attempt);
     logs_ended(shims->io->logs, job, attempt);
+    steps_ended(shims->io->steps, job, attempt);
     driver_defer(shims->io->driver, look_later_cb, shims);
 }
 

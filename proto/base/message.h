@@ -84,6 +84,7 @@ struct rank_report {
         phase_age_ms; /* since the phase or step last changed; of an ended rank: since its end */
     uint32_t step_ms; /* median of the last 32 steps, 0 = unknown */
     uint32_t compute_ms;
+    bool prints; /* step, its age and step_ms were read from what the rank prints */
 };
 
 /* One attempt of one job on one node: always the whole truth about it, never a difference. */
@@ -92,14 +93,16 @@ struct attempt_report {
     uint32_t attempt;
     bool foreign; /* found running, started by nobody this agent knows an order of */
     bool shim_alive;
-    bool empty;     /* proven: no process of this attempt is left on the node */
-    bool unclean;   /* KILL was sent and the deadline passed: cannot be emptied */
-    bool stop_seen; /* a stop order for this attempt has reached the node */
-    bool refused;   /* the launch could not be carried out; text says why */
+    bool empty;        /* proven: no process of this attempt is left on the node */
+    bool unclean;      /* KILL was sent and the deadline passed: cannot be emptied */
+    bool stop_seen;    /* a stop order for this attempt has reached the node */
+    bool refused;      /* the launch could not be carried out; text says why */
+    bool reads_output; /* what its ranks print is being read: their steps count as seen */
     uint32_t first_rank;
     uint32_t rank_count;
     struct rank_report ranks[RANKS_PER_NODE_MAX];
     char text[TEXT_SIZE];
+    uint64_t used_ms; /* processor time of its processes here, as last looked at; 0 = not known */
 };
 
 /* ---- agent -> controller ---------------------------------------------------------------- */

@@ -238,6 +238,7 @@ static const struct field rank_report_fields[] = {
     UINT(phase_age_ms, UINT32_MAX),
     UINT(step_ms, UINT32_MAX),
     UINT(compute_ms, UINT32_MAX),
+    BOOL(prints),
 };
 static const struct layout layout_rank_report = LAYOUT(rank_report, NULL);
 #undef PLAIN
@@ -257,6 +258,8 @@ static const struct field attempt_report_fields[] = {
     UINT(first_rank, RANK_MAX),
     MANY(ranks, rank_count, rank_report),
     STRING(text, TEXT_SENTENCE),
+    UINT(used_ms, COUNT_MAX),
+    BOOL(reads_output),
 };
 static const struct layout layout_attempt_report = LAYOUT(attempt_report, check_attempt_report);
 #undef PLAIN

@@ -200,6 +200,7 @@ static void fill_rank(struct filler *filler, struct rank_report *rank)
     rank->phase_age_ms = any32(filler);
     rank->step_ms = any32(filler);
     rank->compute_ms = any32(filler);
+    rank->prints = flag(filler);
 }
 
 static void fill_report(struct filler *filler, struct attempt_report *report)
@@ -218,6 +219,8 @@ static void fill_report(struct filler *filler, struct attempt_report *report)
         fill_rank(filler, &report->ranks[i]);
     }
     sentence(filler, report->text, sizeof report->text);
+    report->used_ms = count63(filler);
+    report->reads_output = flag(filler);
 }
 
 static uint32_t fill_reports(struct filler *filler, struct attempt_report *reports)
