@@ -106,8 +106,10 @@ static void set_progress(json_t *object, const struct rank_report *report)
     CHECK(report->state < ARRAY_SIZE(states) && report->phase < ARRAY_SIZE(phases));
     show_set_text(object, "state", states[report->state]);
     set(object, "code", report->state > RANK_RUNNING ? json_integer(report->code) : json_null());
-    set(object, "phase", report->has_mailbox ? json_string(phases[report->phase]) : json_null());
+    const bool tells = report->has_mailbox || report->prints;
+    set(object, "phase", tells ? json_string(phases[report->phase]) : json_null());
     show_set_number(object, "step", report->step);
+    set(object, "step_from", tells ? json_string(report->prints ? "log" : "mailbox") : json_null());
     set(object, "phase_age_seconds", known ? show_seconds(report->phase_age_ms) : json_null());
     set(object, "step_seconds", known ? show_seconds(report->step_ms) : json_null());
     set(object, "compute_seconds", known ? show_seconds(report->compute_ms) : json_null());

@@ -116,6 +116,9 @@ static uint64_t limit_over_ms(const struct core *core, const struct job *job)
 
 uint64_t hang_due_ms(const struct core *core, const struct job *job)
 {
+    if (log_steps_lead(core, job)) {
+        return log_steps_hang_ms(core, job);
+    }
     uint64_t over = limit_over_ms(core, job);
     uint64_t still = job->told_ms == 0 ? 0 : job->told_ms + LOOKS_MS;
     if (over == NEVER || still <= over) {
@@ -317,6 +320,9 @@ static void list_silent(struct core *core, struct job *job, const struct hang_fo
 bool hang_name(struct core *core, struct job *job, uint64_t since_service_ms)
 {
     struct hang_found found;
+    if (log_steps_lead(core, job)) {
+        return false; /* who does not print is not behind */
+    }
     find(core, job, &found);
     if (found.told > 0) {
         core_trace(
@@ -356,6 +362,12 @@ bool hang_look(struct core *core, struct job *job)
     }
     if (core_held(core)) {
         job_would(core, job, 0, "stop it: no rank moved within its limit");
+        return true;
+    }
+    if (log_steps_lead(core, job)) {
+        struct fact fact = fact_of(core, job, CONFIDENCE_LOW);
+        const uint64_t stood_ms = log_steps_hang(core, job, &fact);
+        recovery_fact(core, job, &fact, service_now(core) - stood_ms);
         return true;
     }
     const uint64_t quiet = quiet_ms(core, job);

@@ -266,6 +266,30 @@ bool report_gone(const struct node *node, uint32_t job, uint32_t attempt);
 /* The node's report has one of these attempts and does not call it empty. */
 bool report_lives(const struct node *node, uint32_t job, uint32_t attempt);
 
+/* ---- log_steps.c ---- */
+void log_steps_forget(struct job *job); /* a new attempt */
+/* True where the report's steps are those that ranks print: the furthest one takes the place of
+ * both numbers. */
+bool log_steps_of(const struct job *job, const struct attempt_report *report, uint64_t *step,
+                  uint64_t *step_max);
+uint32_t log_steps_time(const struct attempt_report *report); /* of a step, as lines tell */
+/* A slot's step is another one than before. */
+void log_steps_moved(struct core *core, struct job *job, const struct attempt_report *report,
+                     uint64_t step);
+void log_steps_used(struct core *core, struct slot *slot, const struct attempt_report *report);
+/* The job's progress is what its ranks print: its step is the furthest of them. */
+bool log_steps_lead(const struct core *core, const struct job *job);
+uint64_t log_steps_gap_ms(const struct job *job); /* the longest healthy one so far */
+/* Of a job that they lead: when it counts as hung, NEVER while that cannot be told. */
+uint64_t log_steps_hang_ms(const struct core *core, const struct job *job);
+/* Says so in the fact; for how long it has stood still. */
+uint64_t log_steps_hang(const struct core *core, const struct job *job, struct fact *fact);
+/* Says once that lines stay away without a second sign that it hangs. */
+void log_steps_look(struct core *core, struct job *job);
+void log_steps_due(const struct core *core, const struct job *job, uint64_t *due_ms);
+/* No first step was printed in time: true when that is no reason to start it again. */
+bool log_steps_give_up(struct core *core, struct job *job);
+
 /* ---- detail.c ---- */
 void detail_message(struct core *core, const struct node *node,
                     const struct msg_rank_detail *message);

@@ -99,7 +99,7 @@ static bool ended_loading(const struct core *core, const struct job *job)
         by_itself = by_itself || (fact->incident == job->d.incident && job->d.incident != 0 &&
                                   fact->source == FACT_RANK_END);
     }
-    return saves_are_found(job) && !job->library && young && by_itself &&
+    return saves_are_found(job) && !job->library && !job->log.stepped && young && by_itself &&
            job->d.restore_step != 0 && best != NULL && best->d.step == job->d.restore_step;
 }
 
@@ -483,6 +483,7 @@ static void look(struct core *core, struct job *job)
         look_pending(core, job);
         break;
     case JOB_RUNNING:
+        log_steps_look(core, job);
         if (!hang_look(core, job)) {
             look_for_change(core, job);
         }
@@ -531,6 +532,7 @@ void job_due(const struct core *core, const struct job *job, uint64_t *due_ms)
     if (job->d.state == JOB_RUNNING) {
         if (job->d.watch_progress) {
             due_min(due_ms, hang_due_ms(core, job));
+            log_steps_due(core, job, due_ms);
         }
         if (job->drain_ms != 0) {
             due_min(due_ms, job->drain_ms);

@@ -233,10 +233,12 @@ void link_peer_said(struct core *core, const struct node *prober, const struct m
 
 /* Beats on their way when the node fell silent still tell of steps before that. So do the steps in
  * any beat, which are up to a second old; only where steps are short are these more than the two
- * that are needed. */
-static bool may_testify(const struct node *other, const struct node *node, uint64_t from_ms)
+ * that are needed. Printed steps do not count: from one line to the next it may have been one step
+ * only since then. */
+static bool may_testify(const struct node *other, const struct slot *slot, const struct node *node,
+                        uint64_t from_ms)
 {
-    return other != NULL && other != node && other->suspect_ms == 0 &&
+    return other != NULL && other != node && other->suspect_ms == 0 && !slot->prints &&
            other->beat_sent_ms > from_ms;
 }
 
@@ -251,7 +253,7 @@ static void find_witness(struct core *core, struct node *node, const struct job 
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct slot *slot = slot_at(core, job, i);
         const struct node *other = node_at(core, slot->d.node);
-        if (may_testify(other, node, from_ms)) {
+        if (may_testify(other, slot, node, from_ms)) {
             node->witness = other->d.node;
             node->witness_step = slot->step_max;
             return;
@@ -270,8 +272,12 @@ static void look_for_witness(struct core *core, struct node *node, const struct 
         return;
     }
     const struct node *other = node_at(core, node->witness);
-    if (!may_testify(other, node, from_ms) || other->d.job != job->d.job || node->agent_silent ||
-        slot_at(core, job, other->d.slot)->step_max <= node->witness_step + WITNESS_STEPS) {
+    if (other == NULL || other->d.job != job->d.job || node->agent_silent) {
+        return;
+    }
+    const struct slot *slot = slot_at(core, job, other->d.slot);
+    if (!may_testify(other, slot, node, from_ms) ||
+        slot->step_max <= node->witness_step + WITNESS_STEPS) {
         return;
     }
     node->agent_silent = true;
@@ -298,6 +304,8 @@ static bool job_in_trouble(const struct job *job)
 static bool no_step_for_long(const struct core *core, const struct job *job)
 {
     uint64_t limit = 2ull * job->step_ms > FROZEN_FLOOR_MS ? 2ull * job->step_ms : FROZEN_FLOOR_MS;
+    uint64_t gap = 2 * log_steps_gap_ms(job); /* not every step is printed */
+    limit = gap > limit ? gap : limit;
     return job->step_at_ms != 0 && core->t - job->step_at_ms >= limit;
 }
 

@@ -570,19 +570,18 @@ static bool slot_started(const struct job *job, const struct slot *slot)
 
 static bool slot_initialised(const struct job *job, const struct slot *slot)
 {
-    (void)job;
-    return slot->initialised || slot->d.done;
+    return slot->initialised || slot->d.done || job->log.stepped;
 }
 
 static bool slot_restored(const struct job *job, const struct slot *slot)
 {
-    (void)job;
-    return slot->restored || slot->d.done;
+    return slot->restored || slot->d.done || job->log.stepped;
 }
 
 static bool slot_stepped(const struct job *job, const struct slot *slot)
 {
-    return slot->d.done || slot->mute || slot->step > job->d.restore_step;
+    bool mute = slot->mute && (job->d.log_steps == LOG_STEPS_NEVER || job->log.mute);
+    return slot->d.done || mute || job->log.stepped || slot->step > job->d.restore_step;
 }
 
 /* Everybody who has not arrived in time is named, each with a fact of its own. */
@@ -644,6 +643,9 @@ static void look_arrival(struct core *core, struct job *job, uint8_t phase)
     const struct arrival *arrival = &arrivals[phase];
     if (!all_slots(core, job, arrival->test)) {
         if (core->t < job->phase_ms + arrival_limit(core, job, phase) || !core_ready(core)) {
+            return;
+        }
+        if (phase == PHASE_FIRST_STEP && log_steps_give_up(core, job)) {
             return;
         }
         /* Ranks that have begun to train wait for each other: judged as any hang. */

@@ -19,6 +19,7 @@ void report_forget(struct job *job, struct slot *slot)
     job->step_top = 0;
     job->step_at_ms = 0;
     job->end_ms = 0;
+    log_steps_forget(job);
 }
 
 bool report_empty(const struct node *node)
@@ -240,6 +241,11 @@ static void slot_progress(struct core *core, struct job *job, struct slot *slot,
         step_max = rank->step > step_max ? rank->step : step_max;
         phase = rank->phase < phase ? rank->phase : phase;
     }
+    slot->prints = log_steps_of(job, report, &step, &step_max);
+    if (slot->prints && step != slot->step) {
+        log_steps_moved(core, job, report, step);
+    }
+    log_steps_used(core, slot, report);
     uint64_t progress;
     uint8_t phases;
     look_at_ranks(report, &progress, &phases);
@@ -278,6 +284,10 @@ static void count_behind(struct core *core, struct job *job)
             job->step_at_ms = core->t;
         }
     }
+    if (log_steps_lead(core, job)) {
+        least = job->step_top;
+        job->log.stepped = job->step_top > job->d.restore_step;
+    }
     if (least != UINT64_MAX && least > job->step) {
         job->step = least;
         core->look = core->look || job->d.recovery != 0;
@@ -301,7 +311,8 @@ static void job_progress(struct core *core, struct job *job, const struct slot *
     }
     job->behind += slot->step <= job->step ? 1 : 0;
     job->behind -= before <= job->step ? 1 : 0;
-    if (!job->counted || job->behind == 0) {
+    bool printed = slot->prints && slot->step_max > job->step; /* the furthest of these leads */
+    if (!job->counted || job->behind == 0 || printed) {
         count_behind(core, job);
     }
 }
@@ -408,7 +419,7 @@ static void report_one(struct core *core, struct node *node, const struct attemp
     }
     look_at_ends(core, job, slot, node, report);
     job_progress(core, job, slot, before);
-    uint32_t step_ms = report->ranks[0].step_ms;
+    uint32_t step_ms = slot->prints ? log_steps_time(report) : report->ranks[0].step_ms;
     if (step_ms != 0) {
         job->step_ms = step_ms;
     }

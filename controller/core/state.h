@@ -94,6 +94,36 @@ struct slot {
     uint8_t phases;       /* bits of enum rank_phase: those that its running ranks are in … */
     uint64_t phase_ms[RANK_PHASES]; /* … and since when one of them is */
     uint16_t misplaced; /* bits of local ranks whose program computed other coordinates */
+    /* log_steps.c */
+    bool prints;         /* step is the furthest that one of its ranks has printed */
+    bool reads;          /* what they print is being read now */
+    uint64_t used_ms;    /* processor time at used_at_ms, the beginning of a window */
+    uint64_t used_at_ms; /* 0 = it is not known */
+    uint64_t busy_ms;    /* when a window last showed its ranks at work */
+};
+
+enum { LOG_GAPS_MAX = 32, LOG_PAUSES_MAX = 4 };
+
+/* What the steps that ranks print tell of the job: log_steps.c. */
+struct log_steps {
+    /* of the current attempt */
+    uint64_t step;     /* the furthest one printed; 0 = none */
+    uint64_t at_ms;    /* … when */
+    uint64_t moved_ms; /* when any rank last printed another step than before; 0 = never */
+    bool stepped;      /* it is beyond the restored step */
+    bool said;         /* that it stands still without a second sign */
+    /* of all attempts */
+    bool ever; /* some line has matched */
+    bool mute; /* none did for so long that nobody waits for one any more */
+    uint64_t gap_max_ms;
+    uint32_t gap_count;
+    uint32_t gap_next;
+    uint32_t gaps[LOG_GAPS_MAX]; /* ms between one furthest step and the next, the last ones */
+    uint32_t pause_next;
+    struct log_pause {
+        uint64_t after; /* steps */
+        uint64_t before;
+    } pauses[LOG_PAUSES_MAX]; /* the last long gaps */
 };
 
 /* Something that an agent is doing in the job's checkpoint folder. */
@@ -155,6 +185,7 @@ struct job {
     uint32_t check_failures; /* quick checks that failed in this recovery */
     bool library;            /* some rank of any attempt used the library */
     struct job_saves saves;
+    struct log_steps log;
     bool waiting_spare;
     char wait_text[TEXT_SIZE]; /* what it waits for, and what would unblock it */
     char would[TEXT_SIZE]; /* what automation would do for it now, were it not held; "" = none */

@@ -29,6 +29,8 @@ struct rig_attempt {
     uint64_t base_step;
     uint32_t world;
     uint64_t trained_ms; /* synchronous: how long it ran together with all its peers */
+    uint64_t used_ms;    /* processor time */
+    uint64_t printed_ms; /* when it last printed another step */
 };
 
 /* What a rank's program tells beside its progress, again and again while its attempt runs. */
@@ -110,6 +112,11 @@ struct rig {
     uint32_t reply_job;
     char reply_text[TEXT_SIZE];
     bool no_library; /* the ranks' programs do not use it */
+    /* Synchronous, and without the library: global rank 0 alone prints each step that can be
+     * divided by this. 0 = none does. */
+    uint64_t print_every;
+    bool output_unread; /* the agents cannot read what is printed */
+    bool spins;         /* programs that stand still use a processor */
     struct rig_save saves[RIG_SAVES_MAX];
     uint32_t save_count;
     int32_t save_error;           /* of every answer: 0 = none */

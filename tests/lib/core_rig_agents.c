@@ -175,12 +175,37 @@ static bool peers_run(const struct rig *rig, const struct rig_attempt *a)
     return running == a->world;
 }
 
+/* What ranks print, and the processor time that they use. */
+static void print_steps(struct rig *rig, struct rig_attempt *a)
+{
+    bool works = rig->spins || (!rig->steps_stopped && peers_run(rig, a));
+    uint64_t loaded = rig->init_ms + rig->restore_ms;
+    a->used_ms += works ? RIG_TICK_MS : 0;
+    a->report.reads_output = !rig->output_unread;
+    a->report.used_ms = rig->output_unread ? 0 : 1 + a->used_ms;
+    if (a->report.first_rank == 0 && a->trained_ms >= loaded && !rig->output_unread) {
+        uint64_t step = a->base_step + (a->trained_ms - loaded) / rig->step_ms;
+        step -= step % rig->print_every;
+        a->printed_ms = step != a->report.ranks[0].step ? rig->now_ms : a->printed_ms;
+        a->report.ranks[0].phase_age_ms = (uint32_t)(rig->now_ms - a->printed_ms);
+        a->report.ranks[0].step = step;
+        a->report.ranks[0].prints = step > 0;
+        a->report.ranks[0].step_ms = (uint32_t)rig->step_ms;
+    }
+}
+
 static void train_together(struct rig *rig, struct rig_attempt *a)
 {
+    if (rig->print_every > 0 && a->report.rank_count > 0) {
+        print_steps(rig, a);
+    }
     if (a->report.rank_count == 0 || rig->steps_stopped || !peers_run(rig, a)) {
         return;
     }
     a->trained_ms += RIG_TICK_MS;
+    if (rig->print_every > 0) {
+        return;
+    }
     uint64_t loaded = rig->init_ms + rig->restore_ms;
     for (uint32_t i = 0; i < a->report.rank_count; i++) {
         struct rank_report *rank = &a->report.ranks[i];
