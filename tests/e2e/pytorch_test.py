@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """deploy/examples/pytorch as it is shipped: an ordinary DDP script of two ranks on two nodes, one
 spare. A node is killed whole: the job ends with the weights of a run that nobody disturbed, bit for
-bit; so does the same script without one line of Keepstep in it. Needs Debian's python3-torch."""
+bit; so does the same script without one line of Keepstep in it, whose steps are known from what it
+prints. Needs Debian's python3-torch."""
 
 import os
 import re
@@ -111,12 +112,17 @@ def killed(cluster):
 
 
 def killed_plain(cluster):
-    """the same without a line of Keepstep in the script"""
+    """the same without a line of Keepstep in the script, by what it prints"""
     all_usable(cluster, 30)
     cluster.submit(job(cluster, "plain", script=plain_script(cluster.folder)))
     begun = kill_one(cluster, "plain", lambda: steps_done(cluster, "plain") >= 2 * EVERY)
     same(cluster.get("/v1/jobs/plain/checkpoints")["items"], [], "checkpoints that it told of")
-    print(f"         began again at step {begun} by itself")
+    recovery = cluster.recoveries("plain")[0]
+    check(recovery["last_step"] in (begun - 1, begun - 1 + EVERY),
+          f"it was seen to print step {recovery['last_step']}, and began again at {begun}")
+    same(recovery["lost_steps"], recovery["last_step"], "steps lost, since it told of no save")
+    print(f"         began again at step {begun} by itself, was seen at {recovery['last_step']}, "
+          f"recovered in {recovery['took_ms'] / 1000:.1f} s")
 
 
 def main():

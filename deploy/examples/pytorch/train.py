@@ -4,8 +4,9 @@
 Runs as it is under torchrun and under Keepstep: gloo on CPUs, NCCL where there are GPUs. It saves on
 its own account, into folders that are written under another name first, and begins again from the
 newest one. The lines that say `keepstep` are all that is for Keepstep: without them it is recovered
-too, from whatever it saved last; with them steps, phases and checkpoints are known, hangs are
-noticed, and a restart begins at the checkpoint that Keepstep chose (--resume-step).
+too, from whatever it saved last, and its steps are read from what it prints (hang.log_pattern in
+job.yaml); with them phases and checkpoints are known as well, hangs are noticed soon, and a restart
+begins at the checkpoint that Keepstep chose (--resume-step).
 
     torchrun --nproc-per-node 2 train.py --checkpoint-dir /tmp/ddp
     keepstep submit job.yaml
