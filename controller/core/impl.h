@@ -10,6 +10,7 @@
  *   breaker.c     the breaker for the rate of evictions
  *   job.c         job life, pending jobs, ends
  *   hang_look.c   whether a job hangs, the limits of its phases, what is said of whom
+ *   log_steps.c   progress of programs that only print their steps
  *   report.c      what agents say runs there
  *   detail.c      what the ranks' programs say of themselves beside that
  *   recovery.c    the sequence of phases
