@@ -135,6 +135,10 @@ static void busy(struct sim_options *options, uint64_t seed, enum sim_mutation m
     if (mutation == SIM_EDIT_POISON) {
         options->weight[SIM_POISON] = 5;
     }
+    if (mutation == SIM_EDIT_STUCK) { /* healed in the middle of a recovery */
+        options->chaos_ms = 40000;
+        options->fault_gap_ms = 5000;
+    }
     if (mutation == SIM_ACT_EARLY) {
         options->commit_ms[0] = 400;
         options->commit_ms[1] = 800;

@@ -270,7 +270,10 @@ static void test_unknown_fields(void **state)
     }
 }
 
-/* Every allocation of a decoding fails once: an error, and nothing is lost. */
+/* Every allocation of a decoding fails once: an error, and nothing is lost. A small message needs
+ * none; among all of them there are some that do. */
+static uint64_t refused;
+
 static void fail_every_allocation(uint8_t kind, uint8_t *body, size_t size)
 {
     struct message message;
@@ -283,7 +286,7 @@ static void fail_every_allocation(uint8_t kind, uint8_t *body, size_t size)
     } while (r < 0);
     mem_fail_at(0);
     message_done(&message);
-    assert_true(nth > 2);
+    refused += nth - 2;
 }
 
 static void test_no_memory(void **state)
@@ -292,6 +295,7 @@ static void test_no_memory(void **state)
     for (size_t i = 0; i < message_kind_count; i++) {
         with_frame(message_kinds[i], 3, 100, fail_every_allocation);
     }
+    assert_true(refused > 0);
 }
 
 int main(void)
