@@ -468,7 +468,11 @@ static bool rule_launch_error(const struct evidence *evidence, struct judge_verd
     uint32_t ends = evidence->common_ends;
     struct fact common = {.source = FACT_RANK_END, .code = evidence->common_code};
     bool asked_for = is_restart(evidence, &common) || is_other_gpu(evidence, &common);
-    bool everywhere = !asked_for && ends > 0 && (ends * 2 > in->world || ends >= MANY_RANKS);
+    /* When one rank was ended by a signal the others only gave up over it. */
+    const struct fact *first = evidence->first_end;
+    bool after_crash = first != NULL && first->code < 0 && first->code != evidence->common_code;
+    bool everywhere =
+        !asked_for && !after_crash && ends > 0 && (ends * 2 > in->world || ends >= MANY_RANKS);
     if (!nowhere && !everywhere) {
         return false;
     }
@@ -793,8 +797,8 @@ static const struct rule rules[] = {
      rule_final_code},
     {{"invalid-result", "a rank ended with 17", "fail the job"}, rule_invalid_result},
     {{"launch-error",
-      "no step was ever made, no node is lost, and most ranks ended with one code or most nodes "
-      "could not start theirs",
+      "no step was ever made, no node is lost, and most ranks ended with one code (but none by a "
+      "signal before them) or most nodes could not start theirs",
       "fail the job; owner user; no node is blamed"},
      rule_launch_error},
     {{"user-fault", "Xid 13 or 31 on two or more nodes at once",

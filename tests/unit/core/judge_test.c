@@ -225,6 +225,16 @@ static void launch_error(void **state)
         add_end(&f, rank, 75);
     }
     expect(&f, "restart-code: user, restart-in-place, none,");
+    /* one crashed, and all others gave up over it with one code: no word about the command */
+    for (int32_t signal = 6; signal <= 11; signal += 5) {
+        begin(&f);
+        f.in.ever_stepped = false;
+        for (int32_t rank = 0; rank < 15; rank++) {
+            add_end(&f, rank, 1);
+        }
+        add_end(&f, 15, -signal);
+        expect(&f, "first-exit: unknown, restart-in-place, none, 8");
+    }
 }
 
 static void launch_refused(void **state)
