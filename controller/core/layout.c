@@ -312,7 +312,7 @@ static uint32_t give_out(const struct swap_plan *plan, uint32_t *list, uint32_t 
                          uint32_t lost_count, uint8_t near_max, struct layout_swap *swaps)
 {
     uint32_t given = 0;
-    for (uint32_t index = 0; index<lost_count && * count> 0; index++) {
+    for (uint32_t index = 0; *count > 0 && index < lost_count; index++) {
         uint32_t slot = swaps[index].slot;
         if (plan->scratch->holder[slot] != 0) {
             continue;
@@ -404,9 +404,9 @@ int layout_swaps(const struct layout_shape *shape, const struct layout_node *hol
     sort_u32(scratch->work, spare_count, compare_spares, spares);
     uint32_t given = 0;
     uint32_t start = 0;
-    for (uint32_t class = 0; class < CLASSES && given < lost_count; class ++) {
+    for (uint32_t kind = 0; kind < CLASSES && given < lost_count; kind++) {
         uint32_t end = start;
-        while (end < spare_count && class_of(&spares[scratch->work[end]]) == class) {
+        while (end < spare_count && class_of(&spares[scratch->work[end]]) == kind) {
             end++;
         }
         uint32_t count = end - start;
