@@ -432,7 +432,7 @@ test-all: deps-test
 
 # ---- lint, tools, the rest -----------------------------------------------------------------
 
-.PHONY: lint format deps deps-test demo figures bench clean install help
+.PHONY: lint format deps deps-test demo figures bench mutants clean install help
 lint:
 	$(Q)KEEPSTEP_BUILD=$(BUILD) MAKE='$(MAKE)' JOBS=$(JOBS) tests/lint/lint.sh
 
@@ -455,6 +455,10 @@ figures: all $(BUILD)/tests/bench/rank_bench
 BENCH ?=
 bench: all $(SWARM) $(BUILD)/tests/bench/layout_bench
 	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) python3 tests/bench/bench.py $(BENCH)
+
+MUTANTS ?=
+mutants: deps-test
+	$(Q)python3 tests/mutants/mutants.py $(MUTANTS)
 
 clean:
 	rm -rf $(BUILD)
@@ -502,6 +506,7 @@ help:
 	@echo 'make lint       includes, purity, format, static analysis, banned words, shell'
 	@echo 'make format     clang-format over all of it'
 	@echo 'make figures    latencies, p50 and p99 of 50 repetitions'
+	@echo 'make mutants    are mistakes in the cores noticed? MUTANTS="--planted", "--count 20 --seed 7"'
 	@echo 'make bench      a swarm of 2,112 and 12,900 agents; BENCH="--only stop --quick"'
 	@echo 'make cuda       says whether CUDA and NCCL were found, and where'
 	@echo 'make deps       install what is missing (apt)'

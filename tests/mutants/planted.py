@@ -25,7 +25,7 @@ PLANTED = (
             "bool blocked = core->g.breaker_open || core_held(core) || !core_ready(core);",
             "bool blocked = core_held(core) || !core_ready(core);"),
     Planted("uncordon takes everybody's marks away",
-            CONTROLLER + "request.c",
+            CONTROLLER + "request_nodes.c",
             'mark_clear(core, node, MARK_OPERATOR, "drain", request->actor, request->reason);',
             "for (uint8_t owner = 0; owner < mark_owner_count; owner++) {\n"
             '        mark_clear(core, node, owner, "drain", request->actor, request->reason);\n'
