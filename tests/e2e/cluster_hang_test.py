@@ -56,7 +56,7 @@ def long_save(cluster):
     took_s = max(fields["took_ms"] for kind, _, fields in journal(cluster, "checkpoint_moved")
                  if fields["step"] == 20) / 1000
     print(f"         its save took {took_s:.1f} s, a step may take {LIMIT_S} s")
-    check(took_s >= seconds, "so long did it save")
+    check(took_s > 0.9 * seconds, f"so long did it save: {took_s:.2f} s") # its begin is told late
     same(starts(cluster, name), once_each((0,), 8), "processes started")
 
 

@@ -63,7 +63,8 @@ def run_tests(tests, *arguments, on_failure=None):
     """Runs each test with the arguments; its docstring's first line is its name. Returns the exit
     status: 77 when nothing but skipped tests is left, 1 when one failed."""
     signal.signal(signal.SIGTERM, ended) # past its limit: the cluster is still taken down
-    failed = skipped = 0
+    failures = []
+    skipped = 0
     for test in tests:
         name = (test.__doc__ or test.__name__).strip().splitlines()[0]
         begin = time.monotonic()
@@ -74,12 +75,14 @@ def run_tests(tests, *arguments, on_failure=None):
             skipped += 1
             print(f"skipped: {why} ({name})", flush=True)
         except (AssertionError, Timeout, OSError, sqlite3.Error, KeyError) as error:
-            failed += 1
+            failures.append(f"{name}: {error}")
             print(f"FAILED   {name} ({time.monotonic() - begin:.1f}s): {error}", flush=True)
             traceback.print_exc(limit=-4, file=sys.stdout)
             if on_failure is not None:
                 on_failure()
-    if failed:
+    for text in failures: # again: what their clusters had to say is long
+        print(f"FAILED   {text}", flush=True)
+    if failures:
         return 1
     return 77 if skipped == len(tests) else 0
 
