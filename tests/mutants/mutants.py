@@ -21,6 +21,7 @@ import os
 import pathlib
 import queue
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -36,8 +37,14 @@ UNIT = {"controller/core": "core", "agent/core": "agent_core"}
 PLANTED_LEAST = 19
 FLIPS_LEAST = 0.85
 COMPILE_S = 300
-TEST_S = 120
+CPU_S = 300  # of one test program: several times what the slowest takes
+TEST_S = 1800
 FLAGS = ("BUILD=build", "CFLAGS=-O1", "CUDA=no", "CC=gcc")
+
+
+def limit_cpu():
+    """In the child: a mutant may go round for ever, a busy host takes longer than an idle one."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
 
 
 class Lane:
@@ -78,6 +85,7 @@ class Lane:
         try:
             done = subprocess.run(command, cwd=self.folder, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL, timeout=TEST_S, check=False,
+                                  preexec_fn=limit_cpu,
                                   env={**os.environ, "KEEPSTEP_SOURCE": str(self.folder),
                                        "KEEPSTEP_BUILD": str(self.folder / "build")})
         except subprocess.TimeoutExpired:
