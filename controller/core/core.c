@@ -96,6 +96,7 @@ int core_create(const struct core_limits *limits, const struct core_config *conf
     core->plan_lost = mem_alloc(most, sizeof *core->plan_lost);
     core->plan_swaps = mem_alloc(most, sizeof *core->plan_swaps);
     core->name_order = mem_alloc(most, sizeof *core->name_order);
+    core->heard = mem_alloc(limits->agents, sizeof *core->heard);
     *ret_core = core;
     return 0;
 }
@@ -110,7 +111,7 @@ struct core *core_free(struct core *core)
                      core->recoveries,   core->foreigns,  core->records,   core->actions,
                      core->trace,        core->labels,    core->scratch,   core->plan_nodes,
                      core->plan_holders, core->plan_ids,  core->plan_lost, core->plan_swaps,
-                     core->name_order,   core->details};
+                     core->name_order,   core->details,   core->heard};
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         mem_free(parts[i]);
     }
@@ -467,6 +468,8 @@ static void check_nodes(const struct core *core)
         CHECK(node->d.node == i + 1);
         CHECK(node->d.life < node_life_count);
         rounds += node->probe_ms != 0 ? 1 : 0;
+        CHECK(node->suspect_ms == 0 || !node->d.lost);
+        CHECK(node->probe_ms == 0 || node->suspect_ms != 0);
         if (node->set_aside) {
             continue; /* its life is what could be read of it */
         }

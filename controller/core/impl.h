@@ -123,6 +123,9 @@ struct core {
     uint64_t alone_ms;        /* t when last no agent at all was reachable; 0 = never */
     uint64_t suspect_ms;      /* t of the last new suspect */
     uint32_t rounds;          /* nodes that are being asked about: their probe_ms is not 0 */
+    uint32_t round_next;      /* index of the node whose turn is next */
+    uint32_t *heard;          /* of this look: nodes that may be asked about others */
+    uint32_t heard_count;
     struct {
         uint32_t job; /* 0: it is not known */
         uint64_t from_ms;
@@ -236,7 +239,9 @@ void node_ack(struct core *core, struct node *node);
 void link_beat(struct core *core, struct node *node);
 /* A beat that its agent sent at sent_ms of its own clock has arrived now. */
 void link_clock(struct core *core, struct node *node, uint64_t sent_ms);
+/* Its peers are asked from the next look on, which the caller owes. */
 void link_suspect(struct core *core, struct node *node, const char *why);
+void link_decided(struct core *core, struct node *node); /* it is lost: nobody asks any more */
 void link_peer_said(struct core *core, const struct node *prober, const struct msg_peer_said *said);
 void link_look(struct core *core);
 void link_breaker_close(struct core *core); /* a person has looked */

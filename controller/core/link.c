@@ -18,7 +18,7 @@ enum {
     MISSED_BEATS = 3,
     SLACK_MS = 250, /* a beat that is merely late on the way */
     PROBERS = 2,
-    WALK_MAX = 1024,   /* nodes looked at for one of them */
+    WALK_MAX = 256,    /* nodes looked at for one of them on another rack */
     ROUNDS_MAX = 1024, /* nodes that are asked about at a time */
     ROUND_MS = 1000,   /* between rounds */
     NO_PROBER_LOST_MS = 10000,
@@ -68,6 +68,7 @@ void link_beat(struct core *core, struct node *node)
     node->answer = 255;
     round_end(core, node);
     node->asked = 0;
+    node->no_prober = false;
     node->witness = 0;
 }
 
@@ -85,21 +86,27 @@ void link_clock(struct core *core, struct node *node, uint64_t sent_ms)
     node->beat_sent_ms = sent_ms + (uint64_t)node->clock_offset_ms;
 }
 
-static bool may_probe(const struct core *core, const struct node *prober, const struct node *target)
+/* Who may be asked at this moment. A suspect finds its probers among these alone: a thousand of them
+ * must not look through thousands of silent nodes each, nor take for nobody who stands behind them. */
+static void list_heard(struct core *core)
 {
-    return prober != target && reachable(core, prober);
+    core->heard_count = 0;
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        if (reachable(core, &core->nodes[i])) {
+            core->heard[core->heard_count++] = i + 1;
+        }
+    }
 }
 
-/* The next node after `from` that may ask, on another rack if `other_rack`. Where so many in a row
- * cannot be asked it is most of the fleet that is silent, and a thousand suspects must not look
- * through thousands each. */
+/* The next of those that are heard, from place `from` on, on another rack if `other_rack`. The rack is
+ * looked for so far and no further: one beside the target is as good as none elsewhere. */
 static struct node *pick_prober(struct core *core, const struct node *target, uint32_t from,
                                 bool other_rack, const struct node *not_this)
 {
-    uint32_t walk = core->node_count < WALK_MAX ? core->node_count : WALK_MAX;
+    uint32_t walk = core->heard_count < WALK_MAX ? core->heard_count : WALK_MAX;
     for (uint32_t i = 0; i < walk; i++) {
-        struct node *node = &core->nodes[(from + i) % core->node_count];
-        if (node != not_this && may_probe(core, node, target) &&
+        struct node *node = node_at(core, core->heard[(from + i) % core->heard_count]);
+        if (node != not_this && node != target &&
             !(other_rack && text_equal(node->d.rack, target->d.rack))) {
             return node;
         }
@@ -127,31 +134,48 @@ static bool may_ask(const struct core *core)
     return core_ready(core) && core->rounds < ROUNDS_MAX;
 }
 
-static void probe_begin(struct core *core, struct node *node)
+static void ask_two(struct core *core, struct node *node)
 {
-    if (!may_ask(core)) {
-        return;
-    }
-    core->rounds += node->probe_ms == 0 ? 1 : 0;
-    node->probe_nonce = ++core->nonce;
-    node->asked = 0;
-    node->answers = 0;
-    node->answer_now = 255;
-    node->probe_ms = core->t + core->config.probe_timeout_ms + SLACK_MS;
-    if (node->d.peer_port == 0 || node->d.address[0] == '\0' || core->alone_ms == core->t) {
+    if (node->d.peer_port == 0 || node->d.address[0] == '\0' || core->heard_count == 0) {
         return; /* it cannot be asked: nobody is, and only time tells */
     }
-    uint32_t from = (uint32_t)prng_below(&core->prng, core->node_count);
+    uint32_t from = (uint32_t)prng_below(&core->prng, core->heard_count);
     struct node *first = pick_prober(core, node, from, true, NULL);
     first = first != NULL ? first : pick_prober(core, node, from, false, NULL);
     if (first == NULL) {
         return;
     }
     ask(core, node, first);
-    struct node *second = pick_prober(core, node, first->d.node, true, first);
-    second = second != NULL ? second : pick_prober(core, node, first->d.node, false, first);
+    struct node *second = pick_prober(core, node, from + 1, true, first);
+    second = second != NULL ? second : pick_prober(core, node, from + 1, false, first);
     if (second != NULL) {
         ask(core, node, second);
+    }
+}
+
+static void round_begin(struct core *core, struct node *node)
+{
+    CHECK(node->probe_ms == 0);
+    core->rounds++;
+    node->probe_nonce = ++core->nonce;
+    node->asked = 0;
+    node->answers = 0;
+    node->answer_now = 255;
+    node->probe_ms = core->t + core->config.probe_timeout_ms + SLACK_MS;
+    ask_two(core, node);
+    node->no_prober = node->asked == 0;
+}
+
+/* A round for each suspect that has none. Where not all find room it goes on from there the next
+ * time: each has its turn, and who had one waits for the others. */
+static void begin_rounds(struct core *core)
+{
+    for (uint32_t i = 0; i < core->node_count && may_ask(core); i++) {
+        struct node *node = &core->nodes[core->round_next % core->node_count];
+        core->round_next = node->d.node;
+        if (node->suspect_ms != 0 && node->probe_ms == 0) {
+            round_begin(core, node);
+        }
     }
 }
 
@@ -164,10 +188,16 @@ void link_suspect(struct core *core, struct node *node, const char *why)
     node->suspect_ms = core->t;
     node->answer = 255;
     node->witness = 0;
+    node->no_prober = false;
     node->would = false;
     core->suspect_ms = core->t;
     core_trace(core, "node %s: suspect, %s", node->d.name, why);
-    probe_begin(core, node);
+}
+
+void link_decided(struct core *core, struct node *node)
+{
+    node->suspect_ms = 0;
+    round_end(core, node);
 }
 
 /* The strongest word counts: one that reached it outweighs one that did not. */
@@ -333,21 +363,8 @@ static int decide(const struct core *core, const struct node *node, const struct
         bool waited = suspected >= core->config.reconnect_grace_ms;
         return job != NULL && waited && job_in_trouble(job) ? (int)LOST_AGENT_DOWN : -1;
     }
-    /* Nobody could be asked. */
-    bool alone = node->asked == 0 && silent >= NO_PROBER_LOST_MS;
-    return alone ? (int)LOST_SILENT : -1;
-}
-
-/* When nobody at all is heard it is us who are cut off, whatever the labels say; and when the first
- * one is heard again, the others are given the time to come back too. */
-static bool anybody_reachable(const struct core *core)
-{
-    for (uint32_t i = 0; i < core->node_count; i++) {
-        if (reachable(core, &core->nodes[i])) {
-            return true;
-        }
-    }
-    return false;
+    /* Nobody could be asked; not: nobody was asked yet. */
+    return node->no_prober && silent >= NO_PROBER_LOST_MS ? (int)LOST_SILENT : -1;
 }
 
 /* Before the first hello of this process the grace after a start says the same. */
@@ -361,6 +378,8 @@ static bool ever_heard(const struct core *core)
     return false;
 }
 
+/* When nobody at all is heard it is us who are cut off, whatever the labels say; and when the first
+ * one is heard again, the others are given the time to come back too. */
 static bool in_touch(const struct core *core)
 {
     return core->alone_ms == 0 || core->t - core->alone_ms >= NO_PROBER_LOST_MS;
@@ -395,12 +414,6 @@ static void look_at_suspect(struct core *core, struct node *node)
     }
     if (lost && !blocked) {
         node_lose(core, node, (uint8_t)how);
-        node->suspect_ms = 0;
-        round_end(core, node);
-        return;
-    }
-    if (node->probe_ms == 0 && core->t - node->suspect_ms >= SLACK_MS) {
-        probe_begin(core, node);
     }
 }
 
@@ -575,7 +588,8 @@ void link_look(struct core *core)
             link_suspect(core, node, "its third beat is missing");
         }
     }
-    if (!anybody_reachable(core) && ever_heard(core)) {
+    list_heard(core);
+    if (core->heard_count == 0 && ever_heard(core)) {
         core->alone_ms = core->t;
     }
     look_at_breaker(core);
@@ -584,6 +598,7 @@ void link_look(struct core *core)
             look_at_suspect(core, &core->nodes[i]);
         }
     }
+    begin_rounds(core);
 }
 
 void link_due(const struct core *core, uint64_t *due_ms)

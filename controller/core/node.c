@@ -813,4 +813,5 @@ void node_lose(struct core *core, struct node *node, uint8_t how)
     if (job != NULL && !(job->slots_done > 0 && slot_at(core, job, slot)->d.done)) {
         lost_fact(core, node, job, how); /* one lost after its ranks ended well changes nothing */
     }
+    link_decided(core, node);
 }

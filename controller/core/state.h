@@ -46,6 +46,7 @@ struct node {
     uint64_t goodbye_ms;   /* until then its silence is expected; 0 = none */
     uint8_t goodbye;       /* enum goodbye_kind */
     uint32_t probers[PROBERS_MAX]; /* asked in this round; 0 once they have answered */
+    bool no_prober;                /* the last round found nobody who could be asked */
     uint8_t answers;               /* probers that have answered in this round */
     uint8_t asked;                 /* probers asked */
     uint8_t answer;                /* strongest enum peer_answer of the last round; 255 none yet */

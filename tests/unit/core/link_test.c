@@ -1,0 +1,65 @@
+/* link_test.c: who is asked about a silent node, and what its silence alone must not decide. */
+#include <string.h>
+
+#include "tests/lib/core_rig.h"
+#include "tests/lib/test.h"
+
+enum { NODES = 2400, CUT_OFF = NODES / 2 };
+
+/* One peer alone can be asked, so that its word takes a while to count. */
+static void test_who_is_gone_is_lost_once(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(2, 1);
+    rig_connect_all(rig);
+    rig_run(rig, 1500);
+    rig_quiet(rig, 1, RIG_PEER_NOTHING);
+    struct message goodbye = {.kind = MSG_GOODBYE, .u.goodbye.kind = GOODBYE_REBOOT};
+    rig_send(rig, 1, &goodbye);
+    rig_run(rig, 5000);
+    assert_int_not_equal(core_node(rig->core, 2)->suspect_ms, 0);
+    assert_int_equal(rig_count(rig, RECORD_node_lost_kind), 0);
+    rig_kill_agent(rig, 1, RIG_PEER_NOTHING); /* the connection closes */
+    assert_true(core_node(rig->core, 2)->d.lost);
+    assert_int_equal(core_node(rig->core, 2)->suspect_ms, 0);
+    rig_run(rig, 20000);
+    assert_int_equal(rig_count(rig, RECORD_node_lost_kind), 1);
+    rig_free(rig);
+}
+
+/* The path to all racks of one half breaks: more nodes than may be asked about at a time, in a row,
+ * and the breaker takes it for their own trouble. Every one is asked about before it is judged. */
+static void test_half_a_fleet_is_asked_about(void **state)
+{
+    (void)state;
+    struct core_limits limits = core_limits_default;
+    struct core_config config = {0};
+    limits.agents = NODES;
+    struct rig *rig = rig_create_with(NODES, 1, &limits, &config);
+    rig->unchecked = true;
+    for (uint32_t i = 0; i < NODES; i++) {
+        memcpy(rig->nodes[i].rack, i < CUT_OFF ? "cut" : "off", sizeof "cut");
+    }
+    rig_connect_all(rig);
+    rig_run(rig, 2000);
+    for (uint32_t i = 0; i < CUT_OFF; i++) {
+        rig_kill_agent(rig, i, RIG_PEER_OK);
+    }
+    rig_run(rig, 14000);
+    assert_false(core_globals(rig->core)->breaker_open);
+    assert_int_equal(rig_count(rig, RECORD_node_lost_kind), 0);
+    for (uint32_t i = 0; i < CUT_OFF; i++) {
+        assert_int_equal(core_node(rig->core, i + 1)->answer, PEER_ANSWERS);
+    }
+    core_check(rig->core);
+    rig_free(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_is_gone_is_lost_once),
+        cmocka_unit_test(test_half_a_fleet_is_asked_about),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
