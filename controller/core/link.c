@@ -293,21 +293,31 @@ static void find_witness(struct core *core, struct node *node, const struct job 
     core->nobody.from_ms = from_ms;
 }
 
+/* Its steps have moved on by more than may have been under way. The first step after a restore is one
+ * step, although programs tell it as a leap from none. */
+static bool has_testified(const struct job *job, const struct slot *slot, const struct node *node)
+{
+    uint64_t before = node->witness_step;
+    before = before > job->d.restore_step ? before : job->d.restore_step;
+    return slot->step_max > before + WITNESS_STEPS;
+}
+
 static void look_for_witness(struct core *core, struct node *node, const struct job *job)
 {
+    if (node->agent_silent) {
+        return;
+    }
     bool short_steps = (uint64_t)job->step_ms * WITNESS_STEPS < WITNESS_AGE_MS;
     uint64_t from_ms = node->suspect_ms + (short_steps ? WITNESS_AGE_MS : 0);
-    if (node->witness == 0) {
+    const struct node *other = node_at(core, node->witness);
+    const struct slot *slot =
+        other != NULL && other->d.job == job->d.job ? slot_at(core, job, other->d.slot) : NULL;
+    if (slot == NULL || !may_testify(other, slot, node, from_ms)) {
+        node->witness = 0; /* none yet, or it is silent itself by now */
         find_witness(core, node, job, from_ms);
         return;
     }
-    const struct node *other = node_at(core, node->witness);
-    if (other == NULL || other->d.job != job->d.job || node->agent_silent) {
-        return;
-    }
-    const struct slot *slot = slot_at(core, job, other->d.slot);
-    if (!may_testify(other, slot, node, from_ms) ||
-        slot->step_max <= node->witness_step + WITNESS_STEPS) {
+    if (!has_testified(job, slot, node)) {
         return;
     }
     node->agent_silent = true;

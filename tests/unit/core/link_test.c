@@ -55,10 +55,47 @@ static void test_half_a_fleet_is_asked_about(void **state)
     rig_free(rig);
 }
 
+static void freeze_agent(struct rig *rig, uint32_t job, uint32_t slot)
+{
+    struct rig_node *node = &rig->nodes[rig_node_of(rig, job, slot)];
+    node->agent_up = false;
+    node->peer = RIG_PEER_SILENT;
+}
+
+/* Whose steps were to tell that a node still works falls silent too, before they do: another one of
+ * the job tells it, and of both. */
+static void test_another_witness(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(8, 1);
+    rig_connect_all(rig);
+    rig->step_ms = 5000;
+    struct job_spec spec = rig_spec("demo", 4);
+    uint32_t job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 30000));
+    rig_run(rig, 8000);
+    freeze_agent(rig, job, 1);
+    const struct node *silent = core_node(rig->core, rig_node_of(rig, job, 1) + 1);
+    while (silent->witness == 0) {
+        assert_false(silent->agent_silent);
+        rig_run(rig, 10);
+    }
+    assert_int_equal(silent->witness, rig_node_of(rig, job, 0) + 1);
+    freeze_agent(rig, job, 0);
+    rig_run(rig, 60000);
+    assert_true(silent->agent_silent);
+    assert_true(core_node(rig->core, rig_node_of(rig, job, 0) + 1)->agent_silent);
+    rig_run(rig, 700000); /* longer than an agent may be away that nobody vouches for */
+    assert_int_equal(rig_count(rig, RECORD_node_lost_kind), 0);
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 0);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_gone_is_lost_once),
+        cmocka_unit_test(test_another_witness),
         cmocka_unit_test(test_half_a_fleet_is_asked_about),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
