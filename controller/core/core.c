@@ -397,7 +397,7 @@ static void dispatch(struct core *core, const struct event *event)
 }
 
 enum { AGAIN_MS = 100 };
-enum { LOOKS_MAX = 8 }; /* rounds of consequences in one step; what is left comes with the next */
+enum { LOOKS_MAX = 8 }; /* rounds of consequences in one step; what is left comes after AGAIN_MS */
 
 static void look(struct core *core)
 {
@@ -412,7 +412,7 @@ static void look(struct core *core)
 
 static uint64_t due(const struct core *core)
 {
-    uint64_t due_ms = NEVER;
+    uint64_t due_ms = core->look ? core->t + AGAIN_MS : NEVER;
     if (!core_ready(core)) {
         uint64_t grace = core->start_ms + core->config.start_grace_ms;
         uint64_t quiet = core->new_agent_ms + core->config.start_quiet_ms;

@@ -7,6 +7,7 @@
 #include "controller/core/core.h"
 #include "controller/core/state.h"
 #include "proto/base/text.h"
+#include "tests/lib/core_rig.h"
 
 enum { NODES = 40, FIRST_MS = 1000 };
 
@@ -127,11 +128,44 @@ static void test_names_and_sessions(void **state)
     (void)core_free(turns.core);
 }
 
+/* Each job may start only when those before it have: one a round of consequences, as the later ones
+ * go before. What the rounds of one step did not come to is not left to the next chance event. */
+static void test_what_is_left_is_looked_at_soon(void **state)
+{
+    (void)state;
+    enum { JOBS = 12, SOON_MS = 100 };
+    struct rig *rig = rig_create(JOBS, 1);
+    struct request request = {.verb = REQUEST_AUTOMATION, .automation = AUTOMATION_PAUSE};
+    assert_int_equal(rig_request(rig, &request), 0);
+    rig_connect_all(rig);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        char name[NAME_SIZE];
+        (void)text_format(name, sizeof(name), "job-%u", i);
+        struct job_spec spec = rig_spec(name, 1);
+        spec.priority = i + 1;
+        assert_int_not_equal(rig_submit(rig, &spec), 0);
+    }
+    rig_run(rig, 20000);
+    request.automation = AUTOMATION_RESUME;
+    struct event event = {.kind = EVENT_REQUEST, .now_ms = rig->now_ms, .u.request = &request};
+    struct core_output output;
+    core_step(rig->core, &event, &output); /* by hand: an answer to what it orders brings a look */
+    assert_int_equal(core_job_at(rig->core, 0)->d.state, JOB_PENDING);
+    assert_int_equal(core_job_at(rig->core, JOBS - 1)->d.state, JOB_STARTING);
+    uint64_t due_ms = core_deadline_ms(rig->core);
+    assert_in_range(due_ms, rig->now_ms, rig->now_ms + SOON_MS);
+    event = (struct event){.kind = EVENT_TICK, .now_ms = due_ms};
+    core_step(rig->core, &event, &output);
+    assert_int_equal(core_job_at(rig->core, 0)->d.state, JOB_STARTING);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_look_comes_to_the_same),
         cmocka_unit_test(test_names_and_sessions),
+        cmocka_unit_test(test_what_is_left_is_looked_at_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
