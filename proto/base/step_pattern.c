@@ -1,6 +1,7 @@
 /* step_pattern.c: translated into what regcomp() knows, character by character, and refused where
  * the two would not mean the same. regcomp() itself must not be given just anything: it writes
- * counted repeats out, and nested ones without bound. */
+ * counted repeats out, and what stands before a + twice, so that each + around another one doubles
+ * all that is within. Both are counted here before it is asked. */
 #include "proto/base/step_pattern.h"
 
 #include <assert.h>
@@ -16,6 +17,7 @@ enum {
     TRANSLATED_SIZE = 1024, /* "\w" makes 12 bytes of 2 */
     DEPTH_MAX = 16,
     NUMBER_SIZE = 32,
+    WRITTEN_MAX = 1024, /* characters, once repeats are written out */
 };
 static_assert(TRANSLATED_SIZE > STEP_PATTERN_SIZE / 2 * 13, "every pattern fits");
 
@@ -37,6 +39,11 @@ struct translation {
     uint32_t group;       /* the one that holds the step; 0: none yet */
     uint32_t depth;       /* groups that are open */
     bool held[DEPTH_MAX]; /* … that one is this group, or lies in it */
+    /* Characters as they will be written out: of all that came so far, of it when each open group
+     * began, and of what a repeat would repeat. */
+    uint32_t written;
+    uint32_t begun[DEPTH_MAX];
+    uint32_t operand;
     struct err *err;
 };
 
@@ -52,6 +59,13 @@ static void put_byte(struct translation *to, char byte)
 {
     const char text[2] = {byte, '\0'};
     put(to, text);
+}
+
+static void one_character(struct translation *to)
+{
+    to->written++;
+    to->operand = 1;
+    to->last = CHARACTER;
 }
 
 static bool is_digit(char byte)
@@ -112,7 +126,7 @@ static int escape(struct translation *to)
         put_byte(to, byte);
     }
     to->at += 2;
-    to->last = CHARACTER;
+    one_character(to);
     return 0;
 }
 
@@ -165,7 +179,7 @@ static int bracket(struct translation *to)
         }
     }
     put_byte(to, *to->at++);
-    to->last = CHARACTER;
+    one_character(to);
     return 0;
 }
 
@@ -179,6 +193,7 @@ static int open_group(struct translation *to)
         return err_set(to->err, -EINVAL, "more than %d groups in each other", DEPTH_MAX);
     }
     to->groups++;
+    to->begun[to->depth] = to->written;
     to->held[to->depth++] = plain;
     if (plain && to->group != 0) {
         return err_set(to->err, -EINVAL,
@@ -201,6 +216,8 @@ static int close_group(struct translation *to)
         to->held[to->depth - 1] = true;
     }
     put_byte(to, *to->at++);
+    to->written++;
+    to->operand = to->written - to->begun[to->depth];
     to->last = held ? THE_GROUP : GROUP;
     return 0;
 }
@@ -225,6 +242,19 @@ static int may_repeat(struct translation *to)
     case CHARACTER:
     case GROUP:
         break;
+    }
+    return 0;
+}
+
+/* What a repeat repeats is written so many times more. Neither factor is over a few thousand. */
+static int write_out(struct translation *to, uint32_t more)
+{
+    to->written += more * to->operand;
+    if (to->written > WRITTEN_MAX) {
+        return err_set(to->err, -EINVAL,
+                       "its repeats come to more than %d characters: a + around another one "
+                       "doubles it; write * there, or fewer groups",
+                       WRITTEN_MAX);
     }
     return 0;
 }
@@ -265,7 +295,7 @@ static int counted_repeat(struct translation *to)
         put_byte(to, *to->at++);
     }
     to->last = REPEAT;
-    return 0;
+    return write_out(to, most);
 }
 
 static int repeat(struct translation *to)
@@ -275,8 +305,10 @@ static int repeat(struct translation *to)
         return counted_repeat(to);
     }
     if (r == 0) {
+        const bool twice = *to->at == '+';
         put_byte(to, *to->at++);
         to->last = REPEAT;
+        r = write_out(to, twice ? 1 : 0);
     }
     return r;
 }
@@ -289,6 +321,7 @@ static int plain(struct translation *to)
     }
     const bool beyond = (unsigned char)byte >= 0x80;
     const bool anchor = byte == '^' || byte == '$' || byte == '|';
+    one_character(to);
     to->last = anchor ? NOTHING : beyond ? BEYOND_ASCII : CHARACTER;
     put_byte(to, byte);
     to->at++;

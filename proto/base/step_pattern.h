@@ -13,9 +13,10 @@
  * commas between them or without.
  *
  * Patterns come from users, so what they may cost is bounded here: their length, the sum of their
- * counts (the compiler would write each of them out), and the length of a line. What is left is a
- * search that takes time in proportion to the line; its memory grows with what it has seen, and
- * whoever searches much compiles the pattern anew from time to time. */
+ * counts and what their repeats come to (the compiler writes them out), and the length of a line.
+ * What is left is a search of that line that never goes wrong, but with a bad pattern takes half a
+ * minute and much memory for a single one: whoever searches needs a deadline and a limit of memory,
+ * and compiles the pattern anew from time to time, since its memory grows with what it has seen. */
 #ifndef KEEPSTEP_BASE_STEP_PATTERN_H
 #define KEEPSTEP_BASE_STEP_PATTERN_H
 

@@ -108,6 +108,7 @@ static void what_is_wrong_is_said(void **state)
         {"x{40}y{40}(\\d+)", "more than 64"},
         {"x{99999999999999999999}(\\d+)", "more than 64"},
         {"(?:a{30}){30}(\\d+)", "behind a group"},
+        {"(?:(?:(?:(?:(?:a{60})+)+)+)+)+(\\d+)", "a + around another one doubles it"},
         {"step\n(\\d+)", "control character"},
         {"((((((((((((((((((\\d+))))))))))))))))))", "two groups"},
         {"(?:(?:(?:(?:(?:(?:(?:(?:(?:(?:(?:(?:(?:(?:(?:(?:(?:(\\d+)", "in each other"},
@@ -143,6 +144,32 @@ static void the_length_is_bounded(void **state)
     assert_non_null(strstr(err.text, "at most 127 bytes"));
 }
 
+/* regcomp() would make 1.5 GB of 89 bytes. */
+static void repeats_of_groups_are_bounded(void **state)
+{
+    (void)state;
+    char text[STEP_PATTERN_SIZE] = "";
+    struct step_pattern *pattern = NULL;
+    struct err err = {0};
+    for (size_t i = 0; i < 16; i++) {
+        memcpy(text + 3 * i, "(?:", 3);
+    }
+    memcpy(text + 48, ".{60}", 5);
+    for (size_t i = 0; i < 16; i++) {
+        memcpy(text + 53 + 2 * i, ")+", 2);
+    }
+    memcpy(text + 85, "(\\d)", 4);
+    assert_int_equal(step_pattern_compile(text, &pattern, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "more than 1024 characters"));
+    for (size_t i = 0; i < 16; i++) { /* which it does not write out */
+        text[54 + 2 * i] = '*';
+    }
+    assert_int_equal(step_pattern_compile(text, &pattern, &err), 0);
+    assert_null(step_pattern_free(pattern));
+    pattern = compile("(?:\\w+[ :=])+step[ :=]+(\\d+)"); /* as people write */
+    assert_null(step_pattern_free(pattern));
+}
+
 /* Any text is either refused with words or a pattern that searches. */
 static void any_text_is_survived(void **state)
 {
@@ -176,9 +203,8 @@ static void any_text_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_found),
-        cmocka_unit_test(what_is_wrong_is_said),
-        cmocka_unit_test(the_length_is_bounded),
+        cmocka_unit_test(steps_are_found),       cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(the_length_is_bounded), cmocka_unit_test(repeats_of_groups_are_bounded),
         cmocka_unit_test(any_text_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
