@@ -98,6 +98,7 @@ static int check_ranges(const struct goodput_options *o, struct err *err)
         {"wall time in ms", o->wall_ms, HOURS(1), (uint64_t)GOODPUT_DAYS_MAX * 24 * HOURS(1)},
         {"ranks per node", o->ranks_per_node, 1, RANKS_PER_NODE_MAX},
         {"failures per node-day times a million", o->failures_ppm, 0, 1000000},
+        {"drains per node-day times a million", o->drains_ppm, 0, 1000000},
         {"step time in ms", o->step_ms, 100, HOURS(1)},
         {"save stall in ms", o->stall_ms, 0, HOURS(1)},
         {"save time in ms", o->save_ms, 1, HOURS(1)},
@@ -115,6 +116,20 @@ static int check_ranges(const struct goodput_options *o, struct err *err)
             return err_set(err, -ERANGE, "%s is %llu; it must be %llu to %llu", range->what,
                            (unsigned long long)range->value, (unsigned long long)range->least,
                            (unsigned long long)range->most);
+        }
+    }
+    return 0;
+}
+
+/* They may have been read for another size of the fleet. */
+static int check_given(const struct goodput_options *options, struct err *err)
+{
+    for (uint32_t index = 0; index < options->given_count; index++) {
+        if (options->given[index].node >= options->nodes) {
+            return err_set(err, -ERANGE,
+                           "failure %u of those given is on node %u, and there are %u nodes, the "
+                           "first is 0",
+                           index + 1, options->given[index].node, options->nodes);
         }
     }
     return 0;
@@ -140,7 +155,7 @@ int goodput_check(const struct goodput_options *options, struct err *err)
                        options->save_ms, (unsigned long long)between,
                        options->save_ms / options->step_ms + 1);
     }
-    return 0;
+    return check_given(options, err);
 }
 
 static uint64_t mean_gap_ms(const struct goodput_options *options)

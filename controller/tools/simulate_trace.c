@@ -107,6 +107,9 @@ static int read_lines(FILE *file, const char *path, const struct goodput_options
         }
         after_ms = given[(*ret_count)++].at_ms;
     }
+    if (ferror(file)) {
+        return err_set(err, -EIO, "--trace %.120s cannot be read: %s", path, strerror(errno));
+    }
     return *ret_count > 0 ? 0 : err_set(err, -EINVAL, "%.80s has no failures", path);
 }
 

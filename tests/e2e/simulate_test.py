@@ -74,6 +74,14 @@ def test_trace():
             done = simulate(*SMALL, "--trace", str(trace))
             same(done.returncode, 2, done.stdout + done.stderr)
             check("line 2" in done.stderr and why in done.stderr, done.stderr)
+        trace.write_text("0.5,60,disk\n1,3,disk\n")
+        for key in ("nodes=64,80", "nodes=48..72"):
+            done = simulate("--nodes", "72", "--spares", "4", "--trace", str(trace), "--sweep", key)
+            same((done.returncode, done.stdout), (2, "") if key[6] == "4" else (0, done.stdout),
+                 done.stderr)
+        done = simulate(*SMALL, "--trace", str(folder))
+        same(done.returncode, 2, done.stdout)
+        check("cannot be read" in done.stderr, done.stderr)
         trace.write_text("# nothing\n")
         same(simulate(*SMALL, "--trace", str(trace)).returncode, 2, "an empty trace")
 
@@ -83,6 +91,7 @@ def test_refusals():
     for words, why in (
             (["--nodes", "4", "--spares", "8"], "leave none for the job"),
             (["--nodes", "100000"], "nodes is 100000"), (["--days", "0"], "--days takes 1 to"),
+            (["--drains", "4294967295"], "drains per node-day"),
             (["--load", "soon"], "--load takes a time"), (["--interval", "1"], "5 steps or more"),
             (["--preset", "alpaca"], "llama3 or field"), (["--frobnicate", "1"], "--frobnicate"),
             (["--seeds", "9..1"], "--seeds"), (["-o", "xml"], "table or json"), (["--days"], "value"),
