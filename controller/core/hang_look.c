@@ -129,12 +129,15 @@ uint64_t hang_due_ms(const struct core *core, const struct job *job)
 
 /* ---- what the ranks told -------------------------------------------------------------------- */
 
-/* What the node's agent last said of its ranks of the present attempt; NULL: nothing. */
-static const struct attempt_report *report_of(const struct node *node, const struct job *job)
+/* What the slot's agent last said of its ranks of the present attempt; NULL: nothing. One that
+ * speaks of other ranks than the slot's is not believed (report.c). */
+static const struct attempt_report *report_of(const struct node *node, const struct job *job,
+                                              uint32_t slot)
 {
     for (uint32_t i = 0; node != NULL && i < node->report_count; i++) {
         const struct attempt_report *report = &node->reports[i];
         if (report->job == job->d.job && report->attempt == job->d.attempt &&
+            report->first_rank == slot * job->d.ranks_per_node &&
             report->rank_count == job->d.ranks_per_node) {
             return report;
         }
@@ -147,7 +150,7 @@ static void read_rank(const struct core *core, const struct job *job, uint32_t r
 {
     const struct slot *slot = core_slot(core, job, rank / job->d.ranks_per_node);
     const struct node *node = core_node(core, slot->d.node);
-    const struct attempt_report *report = report_of(node, job);
+    const struct attempt_report *report = report_of(node, job, slot->d.slot);
     const struct rank_report *told =
         report == NULL ? NULL : &report->ranks[rank - report->first_rank];
     const struct rank_detail *detail = core_rank_detail(core, job, rank);

@@ -132,6 +132,19 @@ static void test_misplaced(void **state)
     rig_free(rig);
 }
 
+/* An agent that speaks of ranks far from its slot's: nothing is looked up by its numbers. */
+static void test_ranks_of_another_slot(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(&job);
+    hang(rig, job);
+    rig->nodes[rig_node_of(rig, job, 2)].attempts[0].report.first_rank = 100000;
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 60000));
+    assert_int_equal(fact_of(rig)->rank, 3);
+    rig_free(rig);
+}
+
 /* Ranks that tell something new when their limit is over are looked at again, 5 s later at most. */
 static void test_the_second_look(void **state)
 {
@@ -253,7 +266,7 @@ int main(void)
         cmocka_unit_test(test_the_rank_is_named),   cmocka_unit_test(test_of_another_attempt),
         cmocka_unit_test(test_stale_is_silent),     cmocka_unit_test(test_misplaced),
         cmocka_unit_test(test_the_second_look),     cmocka_unit_test(test_limits_are_learned),
-        cmocka_unit_test(test_what_counts_as_seen),
+        cmocka_unit_test(test_what_counts_as_seen), cmocka_unit_test(test_ranks_of_another_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
