@@ -313,14 +313,22 @@ static void await_late(struct search *search, uint32_t rank)
     }
 }
 
-/* Members that tell nothing of the group, although others are in an operation of it. */
+/* Members that tell nothing of the group, although others are in an operation of it. No rank is a
+ * member of more groups than it may tell of; where names make more of them, each known to few, the
+ * rest is left out, since looking at all their members would take the square of the ranks. */
 static void await_absent(struct search *search)
 {
+    uint64_t left = (uint64_t)search->world * COMMUNICATORS_MAX;
     for (uint32_t place = 0; place < search->places; place++) {
         const struct hang_group *group = &search->scratch->groups[place];
         if (group->first == NULL || group->collective == 0) {
             continue;
         }
+        if (group->told < group->size && group->size > left) {
+            search->found->cut_short = true;
+            return;
+        }
+        left -= group->told < group->size ? group->size : 0;
         for (uint32_t i = 0; group->told < group->size && i < group->size; i++) {
             uint32_t rank = group->leader + i * group->stride;
             if (report_of(search, rank, group) == NULL) {

@@ -779,9 +779,20 @@ static void much_to_read(void **state)
     double second = seconds() - begun;
     assert_true(m->found.cut_short);
     assert_int_equal(m->found.confidence, CONFIDENCE_LOW);
-    printf("16,384 ranks x 16 communicators: %.1f ms; all with names of their own: %.1f ms\n",
-           first * 1e3, second * 1e3);
-    assert_true(first < 10 && second < 10);
+    for (uint32_t rank = 0; rank < m->world; rank++) { /* each said to be the whole world's */
+        m->scratch->ranks[rank].communicator_count = 1;
+        reports[rank][0].axis = AXIS_WORLD;
+        reports[rank][0].enqueued = 10;
+    }
+    begun = seconds();
+    again(m);
+    double third = seconds() - begun;
+    assert_true(m->found.cut_short);
+    assert_int_equal(m->found.confidence, CONFIDENCE_LOW);
+    printf("16,384 ranks x 16 communicators: %.1f ms; all with names of their own: %.1f ms; each "
+           "of the world: %.1f ms\n",
+           first * 1e3, second * 1e3, third * 1e3);
+    assert_true(first < 10 && second < 10 && third < 10);
     mem_free(reports);
     machine_free(m);
 }
