@@ -279,9 +279,11 @@ void log_steps_forget(struct job *job); /* a new attempt */
 bool log_steps_of(const struct job *job, const struct attempt_report *report, uint64_t *step,
                   uint64_t *step_max);
 uint32_t log_steps_time(const struct attempt_report *report); /* of a step, as lines tell */
-/* A slot's step is another one than before. */
+/* A slot's step is another one than before; before: 0 when none was printed there. */
 void log_steps_moved(struct core *core, struct job *job, const struct attempt_report *report,
-                     uint64_t step);
+                     uint64_t step, uint64_t before);
+void log_steps_read(struct core *core, struct job *job, struct slot *slot,
+                    const struct attempt_report *report);
 void log_steps_used(struct core *core, struct slot *slot, const struct attempt_report *report);
 /* The job's progress is what its ranks print: its step is the furthest of them. */
 bool log_steps_lead(const struct core *core, const struct job *job);

@@ -5,8 +5,8 @@
  * shows a step beyond the restored one. Who is guilty of a hang cannot be seen.
  *
  * When lines stay away it is a hang only after max(5 x median gap, 3 x longest healthy gap), which
- * is not believed below 10 minutes until the job's gaps have shown a save and another long pause
- * (an evaluation); and only with a second sign, since the program may be in a phase that nobody has
+ * is not believed below 10 minutes until the job has shown a save and another pause, of 30 s or
+ * longer (an evaluation); and only with a second sign, since the program may be in a phase that nobody has
  * seen yet: its processes use no processor. What cannot be seen (an output that is not read just
  * now, processor time that is not known, an agent that is away) never counts as standing still. A
  * program that waits by spinning is not found so: hang.step_timeout, a person's word, counts alone.
@@ -26,6 +26,8 @@ enum {
     UNSEEN_MS = 10 * 60000, /* at least, until a save and an evaluation were seen */
     PAUSE_FACTOR = 3,       /* of the median: a gap that is more than a step */
     PAUSE_GAPS = 8,         /* known, before a pause can be told */
+    PAUSE_LEAST_MS = 30000, /* what is shorter is a hiccup: nothing longer is expected after it */
+    PAUSE_KNOWN_MS = 60000, /* after it a save that was in it has been listed */
     USED_WINDOW_MS = 10000,
     USED_FLAT_PERMILLE = 50, /* of one processor for each rank */
     FLAT_MS = 30000,         /* so long no window may have been busy */
@@ -101,10 +103,13 @@ static uint64_t median(const struct log_steps *log)
     return sorted[log->gap_count / 2];
 }
 
-static void take_gap(struct log_steps *log, uint64_t gap_ms, uint64_t step)
+static void take_gap(struct log_steps *log, uint64_t now, uint64_t step)
 {
-    if (log->gap_count >= PAUSE_GAPS && gap_ms > PAUSE_FACTOR * median(log)) {
-        log->pauses[log->pause_next] = (struct log_pause){.after = log->step, .before = step};
+    const uint64_t gap_ms = now - log->at_ms;
+    if (log->gap_count >= PAUSE_GAPS && gap_ms > PAUSE_FACTOR * median(log) &&
+        gap_ms >= PAUSE_LEAST_MS) {
+        log->pauses[log->pause_next] =
+            (struct log_pause){.after = log->step, .before = step, .over_ms = now};
         log->pause_next = (log->pause_next + 1) % LOG_PAUSES_MAX;
     }
     log->gap_max_ms = gap_ms > log->gap_max_ms ? gap_ms : log->gap_max_ms;
@@ -113,28 +118,40 @@ static void take_gap(struct log_steps *log, uint64_t gap_ms, uint64_t step)
     log->gap_count += log->gap_count < LOG_GAPS_MAX;
 }
 
+/* A rank that goes back below what it has printed itself (its program restored something, or a
+ * number of another meaning was read) begins anew: what comes until it is as far again is no gap. */
 void log_steps_moved(struct core *core, struct job *job, const struct attempt_report *report,
-                     uint64_t step)
+                     uint64_t step, uint64_t before)
 {
     struct log_steps *log = &job->log;
     const uint64_t age = log->moved_ms == 0 ? age_of(report, step) : 0;
     log->ever = true;
     log->said = false;
     log->moved_ms = age < core->t ? core->t - age : 1;
-    if (step <= log->step) {
-        return; /* another rank that prints it too, or one that went back */
+    if (step >= before && step <= log->step) {
+        return; /* another rank that prints it too */
     }
-    if (log->at_ms != 0) {
-        take_gap(log, core->t - log->at_ms, step);
+    if (log->at_ms != 0 && step > log->step) {
+        take_gap(log, core->t, step);
     }
     log->step = step;
     log->at_ms = core->t;
 }
 
+/* While nobody reads what a printing slot prints, the clock stands, and no gap is learned from it. */
+void log_steps_read(struct core *core, struct job *job, struct slot *slot,
+                    const struct attempt_report *report)
+{
+    slot->reads = report->reads_output;
+    if (slot->prints && !slot->reads && job->log.moved_ms != 0) {
+        job->log.moved_ms = core->t;
+        job->log.at_ms = 0;
+    }
+}
+
 /* The cores count from one look of the agent to another one at least USED_WINDOW_MS later. */
 void log_steps_used(struct core *core, struct slot *slot, const struct attempt_report *report)
 {
-    slot->reads = report->reads_output;
     if (report->used_ms == 0) {
         slot->used_at_ms = 0;
         return;
@@ -187,13 +204,23 @@ static bool any_save_within(const struct core *core, const struct job *job,
     return false;
 }
 
+/* Checkpoints are removed in time, and what was a save must not become something else by that. */
+static void see_saves(const struct core *core, struct job *job)
+{
+    for (uint32_t i = 0; i < LOG_PAUSES_MAX; i++) {
+        struct log_pause *one = &job->log.pauses[i];
+        one->saved = one->saved || (one->before > 0 && any_save_within(core, job, one));
+    }
+}
+
 /* A save, and a long pause that was none. */
 static bool has_seen_both(const struct core *core, const struct job *job)
 {
     bool pause = false;
     for (uint32_t i = 0; i < LOG_PAUSES_MAX; i++) {
         const struct log_pause *one = &job->log.pauses[i];
-        pause = pause || (one->before > 0 && !any_save_within(core, job, one));
+        const bool known = one->before > 0 && core->t >= one->over_ms + PAUSE_KNOWN_MS;
+        pause = pause || (known && !one->saved && !any_save_within(core, job, one));
     }
     return pause && core_checkpoint_best(core, job) != NULL;
 }
@@ -276,6 +303,7 @@ static uint64_t stand_ms(const struct core *core, const struct job *job)
 
 void log_steps_look(struct core *core, struct job *job)
 {
+    see_saves(core, job);
     if (core->t < stand_ms(core, job) || core->t >= log_steps_hang_ms(core, job)) {
         return;
     }

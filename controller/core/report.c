@@ -241,10 +241,12 @@ static void slot_progress(struct core *core, struct job *job, struct slot *slot,
         step_max = rank->step > step_max ? rank->step : step_max;
         phase = rank->phase < phase ? rank->phase : phase;
     }
+    const uint64_t before = slot->prints ? slot->step : 0;
     slot->prints = log_steps_of(job, report, &step, &step_max);
     if (slot->prints && step != slot->step) {
-        log_steps_moved(core, job, report, step);
+        log_steps_moved(core, job, report, step, before);
     }
+    log_steps_read(core, job, slot, report);
     log_steps_used(core, slot, report);
     uint64_t progress;
     uint8_t phases;

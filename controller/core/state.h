@@ -124,6 +124,8 @@ struct log_steps {
     struct log_pause {
         uint64_t after; /* steps */
         uint64_t before;
+        uint64_t over_ms;     /* when it was over */
+        bool saved;           /* a checkpoint of a step within was seen */
     } pauses[LOG_PAUSES_MAX]; /* the last long gaps */
 };
 

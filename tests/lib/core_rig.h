@@ -115,8 +115,9 @@ struct rig {
     /* Synchronous, and without the library: global rank 0 alone prints each step that can be
      * divided by this. 0 = none does. */
     uint64_t print_every;
-    bool output_unread; /* the agents cannot read what is printed */
-    bool spins;         /* programs that stand still use a processor */
+    uint64_t print_from; /* … and counts from here, as if it had restored that step by itself */
+    bool output_unread;  /* the agents cannot read what is printed */
+    bool spins;          /* programs that stand still use a processor */
     struct rig_save saves[RIG_SAVES_MAX];
     uint32_t save_count;
     int32_t save_error;           /* of every answer: 0 = none */

@@ -186,6 +186,7 @@ static void print_steps(struct rig *rig, struct rig_attempt *a)
     if (a->report.first_rank == 0 && a->trained_ms >= loaded && !rig->output_unread) {
         uint64_t step = a->base_step + (a->trained_ms - loaded) / rig->step_ms;
         step -= step % rig->print_every;
+        step = step > rig->print_from ? step - rig->print_from : step;
         a->printed_ms = step != a->report.ranks[0].step ? rig->now_ms : a->printed_ms;
         a->report.ranks[0].phase_age_ms = (uint32_t)(rig->now_ms - a->printed_ms);
         a->report.ranks[0].step = step;

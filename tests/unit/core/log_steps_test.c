@@ -2,6 +2,7 @@
  * match, outputs that nobody reads, and what a limit is learned from. */
 #include <string.h>
 
+#include "proto/base/text.h"
 #include "tests/lib/core_rig.h"
 #include "tests/lib/test.h"
 
@@ -139,6 +140,99 @@ static void the_limit_is_learned(void **state)
     (void)rig_free(rig);
 }
 
+/* A program that begins again by itself, from a step long ago. */
+static void steps_that_go_back_are_no_gap(void **state)
+{
+    (void)state;
+    struct rig *rig = printing(6, 5);
+    const uint32_t job = submit(rig, LOG_STEPS_ELSE);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    rig_run(rig, 200000);
+    const uint64_t top = core_job(rig->core, job)->log.step;
+    rig->print_from = top - 5;
+    rig_run(rig, 100000);
+    assert_in_range(core_job(rig->core, job)->log.step, 5, top - 5);
+    rig_run(rig, 200000);
+    assert_true(core_job(rig->core, job)->log.step > top);
+    assert_in_range(core_job(rig->core, job)->log.gap_max_ms, 1, 20000);
+    (void)rig_free(rig);
+}
+
+/* Committed by a program that uses the library for that alone. */
+static void save_now(struct rig *rig, uint32_t job)
+{
+    const uint64_t step = core_job(rig->core, job)->log.step;
+    rig_save(rig, job, step);
+    struct rig_save *save = rig_lay(rig, step, 0);
+    const struct checkpoint *known =
+        core_checkpoint_of_step(rig->core, core_job(rig->core, job), step);
+    assert_non_null(known);
+    text_copy(save->hash, HASH_TEXT_SIZE, known->d.hash);
+    text_copy(save->directory, PATH_SIZE, known->d.directory);
+}
+
+/* The last checkpoint alone is kept: the pause in which an older one was made was a save still. */
+static void a_save_that_was_removed_was_one(void **state)
+{
+    (void)state;
+    struct rig *rig = printing(6, 5);
+    struct job_spec spec = rig_spec("demo", 4);
+    spec.log_steps = LOG_STEPS_ALONE;
+    spec.reader = READER_KEEPSTEP;
+    spec.keep_last = 1;
+    const uint32_t job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    rig_run(rig, 20000);
+    save_now(rig, job);
+    pause_for(rig, 60000);
+    rig_run(rig, 40000);
+    save_now(rig, job);
+    rig_run(rig, 120000);
+    assert_true(rig_count(rig, RECORD_checkpoint_removed_kind) > 0);
+    assert_in_range(hang_takes_ms(rig, job), 595000, 625000);
+    (void)rig_free(rig);
+}
+
+/* A hiccup is no evaluation: what comes may still take longer than all before. */
+static void a_hiccup_shortens_no_limit(void **state)
+{
+    (void)state;
+    struct rig *rig = printing(6, 5);
+    const uint32_t job = submit(rig, LOG_STEPS_ELSE);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    rig_run(rig, 20000);
+    rig_lay(rig, 5, 0);
+    pause_for(rig, 12000);
+    rig_run(rig, 120000);
+    assert_in_range(hang_takes_ms(rig, job), 595000, 625000);
+    (void)rig_free(rig);
+}
+
+/* The time that nobody read is neither a gap nor time without a step. */
+static void unread_time_counts_for_nothing(void **state)
+{
+    (void)state;
+    struct rig *rig = printing(6, 5);
+    struct job_spec spec = rig_spec("demo", 4);
+    spec.log_steps = LOG_STEPS_ELSE;
+    spec.step_timeout_ms = 60000;
+    const uint32_t job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    rig->output_unread = true;
+    rig_run(rig, 300000);
+    rig->output_unread = false;
+    rig_run(rig, 20000);
+    assert_in_range(core_job(rig->core, job)->log.gap_max_ms, 1, 20000);
+    rig->output_unread = true;
+    rig->steps_stopped = true; /* what it prints meanwhile is passed over */
+    rig_run(rig, 300000);
+    rig->output_unread = false;
+    rig_run(rig, 50000);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 12000));
+    (void)rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +241,10 @@ int main(void)
         cmocka_unit_test(what_nobody_reads_does_not_hang),
         cmocka_unit_test(steps_count_only_where_they_are_wanted),
         cmocka_unit_test(the_limit_is_learned),
+        cmocka_unit_test(steps_that_go_back_are_no_gap),
+        cmocka_unit_test(a_save_that_was_removed_was_one),
+        cmocka_unit_test(a_hiccup_shortens_no_limit),
+        cmocka_unit_test(unread_time_counts_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
