@@ -633,8 +633,8 @@ static uint64_t arrival_limit(const struct core *core, const struct job *job, ui
         return job->d.init_timeout_ms;
     case PHASE_RESTORING:
         return job->d.start_timeout_ms;
-    default:
-        return job->d.first_step_ms;
+    default: /* of steps that are printed the line may come so much later than the step */
+        return job->d.first_step_ms + log_steps_gap_ms(job);
     }
 }
 

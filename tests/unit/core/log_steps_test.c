@@ -62,6 +62,23 @@ static void a_start_that_hangs_is_seen(void **state)
     (void)rig_free(rig);
 }
 
+/* The first step is made in time, and the line that tells of it comes when five are done. */
+static void a_first_line_may_be_late(void **state)
+{
+    (void)state;
+    struct rig *rig = printing(6, 5);
+    const uint32_t job = submit(rig, LOG_STEPS_ELSE);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    rig->step_ms = 20000;
+    rig_run(rig, 260000);
+    assert_in_range(core_job(rig->core, job)->log.gap_max_ms, 100000, 201000);
+    rig_end_rank(rig, rig_node_of(rig, job, 0), 0, RANK_EXITED, 1);
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 1000));
+    assert_true(rig_until(rig, job, JOB_RUNNING, 120000));
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 1);
+    (void)rig_free(rig);
+}
+
 static void what_nobody_reads_does_not_hang(void **state)
 {
     (void)state;
@@ -238,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pattern_that_never_matches_stops_nothing),
         cmocka_unit_test(a_start_that_hangs_is_seen),
+        cmocka_unit_test(a_first_line_may_be_late),
         cmocka_unit_test(what_nobody_reads_does_not_hang),
         cmocka_unit_test(steps_count_only_where_they_are_wanted),
         cmocka_unit_test(the_limit_is_learned),
