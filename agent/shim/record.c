@@ -118,9 +118,12 @@ int shim_record_process(int32_t pid, struct shim_process *ret_process)
     ret_process->parent = (int32_t)field_number(&at);
     ret_process->group = (int32_t)field_number(&at);
     fields_skip(&at, 3); /* session, terminal, its group */
-    ret_process->leaving = (field_number(&at) & (FLAG_EXITING | FLAG_SIGNALED)) != 0;
+    const int64_t flags = field_number(&at);
     fields_skip(&at, 10); /* faults, times, priority */
     ret_process->threads = (int32_t)field_number(&at);
+    /* A first thread that left alone, by pthread_exit, is a zombie beside those that go on. */
+    bool alone = ret_process->state == 'Z' && ret_process->threads > 1;
+    ret_process->leaving = (flags & FLAG_SIGNALED) != 0 || ((flags & FLAG_EXITING) != 0 && !alone);
     (void)field_number(&at); /* field 21 is always 0 */
     ret_process->start_ticks = (uint64_t)field_number(&at);
     return 0;

@@ -112,7 +112,8 @@ static const struct config_key keys[] = {
     {"hang.first_step", CONFIG_DURATION, false, true, "20m", SECOND, DAY, NULL, "first step"},
     {"hang.step_timeout", CONFIG_AUTO_DURATION, false, true, "auto", SECOND, DAY, NULL,
      "auto: 5 x median step, at least 30 s"},
-    {"hang.warmup_steps", CONFIG_INT, false, true, "5", 0, 100000, NULL, "not judged"},
+    {"hang.warmup_steps", CONFIG_INT, false, true, "5", 0, 100000, NULL,
+     "after each start: these may take as long as the first; not with step_timeout"},
 };
 
 const struct config_key *job_spec_keys(size_t *ret_count)

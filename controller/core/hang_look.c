@@ -64,7 +64,10 @@ static uint64_t step_limit_ms(const struct job *job)
     if (job->d.step_timeout_ms != 0) {
         return job->d.step_timeout_ms;
     }
-    return learned_ms > STEP_FLOOR_MS ? learned_ms : STEP_FLOOR_MS;
+    uint64_t limit_ms = learned_ms > STEP_FLOOR_MS ? learned_ms : STEP_FLOOR_MS;
+    /* After each start programs compile, warm caches up and fill queues for some steps. */
+    bool warms_up = job->step < job->d.restore_step + job->d.warmup_steps;
+    return warms_up && job->d.first_step_ms > limit_ms ? job->d.first_step_ms : limit_ms;
 }
 
 uint64_t core_job_limit_ms(const struct job *job, uint8_t rank_phase)

@@ -57,8 +57,10 @@ static int requests_take(int fd, int signal_fd)
                 return 1;
             }
             (void)printf("mounted\n");
-            (void)fflush(stdout);
+        } else {
+            (void)printf("asked\n"); /* only now does a signal no longer end who asked */
         }
+        (void)fflush(stdout);
     }
     return 1;
 }

@@ -28,7 +28,7 @@ def answer_times(client, op):
     return status
 
 
-def check(attempt, launch):
+def check(attempt, launch, fuse):
     """launch: ranks of which the first hangs in the mounted folder. Returns its pid."""
     attempt.write_launch(lib.launch_bytes(launch))
     assert attempt.start() == (lib.OK, ""), "start"
@@ -36,6 +36,9 @@ def check(attempt, launch):
     client.subscribe_until(lambda s: s["ranks"][1]["state"] == "running")
     stuck = client.ask(lib.LIST)["ranks"][0]["pid"]
     lib.wait_for(lambda: lib.read_file(f"/proc/{stuck}/wchan") in WAITS, what="the hanging rank")
+    if lib.read_file(f"/proc/{stuck}/wchan") == WAITS[0]:
+        assert select.select([fuse.stdout], [], [], 10)[0], "the file system was not asked"
+        assert fuse.stdout.readline() == "asked\n"
     answer_times(client, lib.TERM)
     status = answer_times(client, lib.KILL)
     assert status["empty"] == 0, status
@@ -73,7 +76,7 @@ def main():
     try:
         for rank in hanging:
             attempts.append(lib.Attempt(root))
-            stuck.append(check(attempts[-1], [rank, sleeper]))
+            stuck.append(check(attempts[-1], [rank, sleeper], fuse))
     finally:
         fuse.send_signal(signal.SIGTERM)
         fuse.wait(10)

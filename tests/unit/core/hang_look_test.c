@@ -226,6 +226,25 @@ static void test_limits_are_learned(void **state)
     rig_free(rig);
 }
 
+/* hang.warmup_steps: after a start each may take as long as the first; a person's word counts. */
+static void test_steps_warm_up(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(&job);
+    struct job changed = *job_of(rig, job);
+    assert_int_equal(core_job_limit_ms(&changed, PHASE_STEP), STEP_LIMIT_MS);
+    changed.d.restore_step = changed.step > 0 ? changed.step - 1 : 0;
+    changed.d.warmup_steps = 5;
+    assert_int_equal(core_job_limit_ms(&changed, PHASE_STEP), changed.d.first_step_ms);
+    changed.d.step_timeout_ms = 7000;
+    assert_int_equal(core_job_limit_ms(&changed, PHASE_STEP), 7000);
+    changed.d.step_timeout_ms = 0;
+    changed.step = changed.d.restore_step + 5;
+    assert_int_equal(core_job_limit_ms(&changed, PHASE_STEP), STEP_LIMIT_MS);
+    rig_free(rig);
+}
+
 /* Slots that save the same step are one save; a phase that ends with its attempt taught nothing. */
 static void test_what_counts_as_seen(void **state)
 {
@@ -263,10 +282,11 @@ static void test_what_counts_as_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_rank_is_named),   cmocka_unit_test(test_of_another_attempt),
-        cmocka_unit_test(test_stale_is_silent),     cmocka_unit_test(test_misplaced),
-        cmocka_unit_test(test_the_second_look),     cmocka_unit_test(test_limits_are_learned),
-        cmocka_unit_test(test_what_counts_as_seen), cmocka_unit_test(test_ranks_of_another_slot),
+        cmocka_unit_test(test_the_rank_is_named),     cmocka_unit_test(test_of_another_attempt),
+        cmocka_unit_test(test_stale_is_silent),       cmocka_unit_test(test_misplaced),
+        cmocka_unit_test(test_the_second_look),       cmocka_unit_test(test_limits_are_learned),
+        cmocka_unit_test(test_steps_warm_up),         cmocka_unit_test(test_what_counts_as_seen),
+        cmocka_unit_test(test_ranks_of_another_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
