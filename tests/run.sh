@@ -273,7 +273,12 @@ variant() {
             ;;
         scenario)
             mapfile -t files < <(list "$folder" scenario)
-            programs "${files[@]}"
+            # Every commit is struck without sanitizers, and with them in the full matrix.
+            if [ -n "$san" ] && [ -z "${KEEPSTEP_TEST_ALL:-}" ]; then
+                SCENARIO_EVERY=5 programs "${files[@]}"
+            else
+                programs "${files[@]}"
+            fi
             ;;
         # Too few for every fault to strike.
         seeds-*) sim "seeds 1 to ${part#seeds-}" --seeds "1..${part#seeds-}" ;;
