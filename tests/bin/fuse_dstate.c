@@ -80,6 +80,7 @@ int main(int argc, char **argv)
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)signal(SIGPIPE, SIG_IGN); /* who started it may not read on */
     int signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
     (void)snprintf(options, sizeof(options),
                    "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", fd, getuid(),
