@@ -64,6 +64,7 @@ struct follow {
     uint64_t searched; /* bytes, with this pattern */
     int inotify;       /* -1: none */
     uint64_t used_ms;  /* when processor time is due */
+    bool blind;        /* an output cannot be opened, or is gone since this process began */
     uint64_t said_ms;  /* when anything was said */
     uint32_t count;
     struct follow_file files[RANKS_PER_NODE_MAX];
@@ -151,6 +152,7 @@ static int look_at(struct follow *follow, struct follow_file *file)
     char bytes[PIECE_SIZE];
     int r = 0;
     if (!open_file(follow, file) || fstat(file->fd, &status) != 0) {
+        follow->blind = true;
         return 0;
     }
     const uint64_t size = status.st_size > 0 ? (uint64_t)status.st_size : 0;
@@ -177,10 +179,14 @@ static int look(struct follow *follow)
 {
     int r = 0;
     uint64_t used = 0;
+    follow->blind = false;
     for (uint32_t i = 0; r == 0 && i < follow->count; i++) {
         r = look_at(follow, &follow->files[i]);
     }
     const uint64_t now = now_ms(CLOCK_MONOTONIC);
+    if (follow->blind) { /* silence: what is not read must not be taken for standing still */
+        return fflush(stdout) == 0 ? r : -EPIPE;
+    }
     if (now >= follow->used_ms) {
         follow->used_ms = now + FOLLOW_USED_MS;
         if (used_time_read(follow->used, &used) == 0) {

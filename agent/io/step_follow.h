@@ -12,6 +12,8 @@
  *   used MS        processor time of them all since they began; missing where it cannot be read
  *   still          none of both was due for FOLLOW_STILL_MS
  *
+ * While one of the outputs cannot be read it says nothing but steps: silence means "not seen".
+ *
  * It is a process of its own, with the rights of the job's user and a limit of memory, since all
  * three are needed: paths of a job are opened, a file system may hang, and a user's pattern is run
  * over what a user's program prints. Whatever comes of it, the agent loses a child. It never ends

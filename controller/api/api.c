@@ -134,6 +134,7 @@ static void tick_cb(uv_timer_t *timer)
     http_tick(timer->data);
     peers_tick(timer->data);
     events_tick(timer->data);
+    shared_tick(timer->data);
 }
 
 /* A group that does not exist has no members: only root and we may write, which is safe. */

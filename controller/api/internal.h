@@ -95,6 +95,7 @@ struct MHD_Response *shared_keep(struct http_request *request, char *text, size_
                                  const char *tag);
 /* Records so far: an answer holds as long as there are no more than when it was made. */
 uint64_t shared_records(const struct http_request *request);
+void shared_tick(struct api *api); /* lets go of those that nobody is given any more */
 void shared_free(struct api *api);
 
 /* events.c */

@@ -24,6 +24,8 @@ static const struct config_key keys[] = {
     {"run.allow_root", CONFIG_BOOL, false, false, "false", 0, 0, NULL, "let ranks run as root"},
     {"run.inherit_env", CONFIG_TEXT_LIST, false, false, NULL, 0, 256, NULL,
      "variables taken over from the agent"},
+    {"run.compat", CONFIG_TEXT_LIST, false, false, NULL, 0, 8, NULL,
+     "slurm: also the SLURM_ variables that scripts read"},
     {"run.env", CONFIG_TEXT_MAP, false, false, NULL, 0, 0, NULL, "variables of the ranks"},
     {"run.env_file", CONFIG_TEXT, false, false, NULL, 0, 0, NULL,
      "file of KEY=VALUE on each node, kept out of the store"},

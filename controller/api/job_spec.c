@@ -127,6 +127,13 @@ static void check_environment(const struct draft *draft)
     {
         check_variable(draft, "run.inherit_env", json_string_value(value));
     }
+    json_array_foreach(config_get(draft->tree, "run.compat"), index, value)
+    {
+        if (!text_equal(json_string_value(value), "slurm")) {
+            complain(draft, "run.compat", "'%.64s' is not known: slurm is",
+                     json_string_value(value));
+        }
+    }
 }
 
 static void check_command(struct draft *draft)

@@ -157,6 +157,16 @@ struct MHD_Response *shared_keep(struct http_request *request, char *text, size_
     return response_of(shared->text);
 }
 
+void shared_tick(struct api *api)
+{
+    const uint64_t now_ms = loop_now_ms();
+    for (uint32_t i = 0; api->shared != NULL && i < SHARED_MAX; i++) {
+        if (now_ms - api->shared[i].made_ms >= SHARED_MS) {
+            drop(&api->shared[i]);
+        }
+    }
+}
+
 void shared_free(struct api *api)
 {
     for (uint32_t i = 0; api->shared != NULL && i < SHARED_MAX; i++) {

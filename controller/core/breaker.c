@@ -1,4 +1,4 @@
-/* breaker.c: the breaker for the rate of evictions (domain.md 3). The one for silence is in link.c.
+/* breaker.c: the breaker for the rate of evictions . The one for silence is in link.c.
  *
  *   acts --one eviction too many--> paused --keepstep automation resume--> acts, counting anew
  *
@@ -6,8 +6,9 @@
  * left. So evictions by what is found on nodes are counted; not losses by silence, which the other
  * breaker watches, and not what a person asked for. The count is no state of its own: it is read
  * from what is durable anyway, the verdicts and the marks, so that a restart forgets nothing. The
- * eviction that would be one too many does not happen: automation pauses, durably, with the numbers
- * in the cause, and says what it would do. Until a person resumes it, only that is done which harms
+ * eviction of a job's node that would be one too many does not happen: automation pauses, durably,
+ * with the numbers in the cause, and says what it would do. A spare that reports a fatal fault itself
+ * is marked all the same: the report comes once, and nobody's training rests on the spare. Until a person resumes it, only that is done which harms
  * nobody. */
 #include <string.h>
 

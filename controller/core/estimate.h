@@ -47,7 +47,7 @@ struct estimate_spares_input {
 uint32_t estimate_spares(const struct estimate_spares_input *input);
 
 /* What strikes weigh after a while, in 1/1000 of one: each halves every `half_ms`
- * (exponential decay; 7 days is domain.md's). */
+ * (exponential decay; 7 days by default). */
 uint64_t estimate_decayed(uint64_t milli, uint64_t age_ms, uint64_t half_ms);
 
 /* Is it worth to evict `extra` nodes beside the one that is guessed, when the guess may be wrong?

@@ -8,6 +8,7 @@
 
 #include "controller/sim/goodput_quantiles.h"
 #include "controller/sim/goodput_world.h"
+#include "controller/sim/spec.h"
 #include "proto/base/text.h"
 
 enum {
@@ -376,40 +377,21 @@ static void drain(struct gp *gp)
 static void fill_spec(const struct gp *gp, struct job_spec *spec)
 {
     const struct goodput_options *options = &gp->options;
-    memset(spec, 0, sizeof(*spec));
-    (void)text_copy(spec->name, sizeof(spec->name), "train");
-    (void)text_copy(spec->user, sizeof(spec->user), "olga");
-    (void)text_copy(spec->order, sizeof(spec->order), "tp-cp-pp-dp");
-    spec->revision = 1;
-    spec->priority = 50;
-    spec->tensor = options->ranks_per_node;
-    spec->context = 1;
-    spec->pipeline = 16;
-    while (gp->slots % spec->pipeline != 0) {
-        spec->pipeline /= 2;
+    uint32_t pipeline = 16;
+    while (gp->slots % pipeline != 0) {
+        pipeline /= 2;
     }
-    spec->data = gp->slots / spec->pipeline;
-    spec->ranks_per_node = options->ranks_per_node;
-    spec->on_exhausted = EXHAUSTED_WAIT;
-    spec->min_data = 1;
-    spec->save_on_drain = true;
+    sim_spec_fill(spec, gp->slots, pipeline, options->ranks_per_node);
+    (void)text_copy(spec->name, sizeof(spec->name), "train");
     spec->drain_wait_ms = 600000;
-    spec->restore_policy = RESTORE_LATEST_COMPLETE;
-    spec->max_lost = UINT64_MAX;
     spec->stop_grace_ms = 30000;
     spec->recovery_grace_ms = options->stop_ms + 1000;
     spec->retries_user = 3;
     spec->retries_unknown = 3;
-    spec->no_progress_limit = 3;
-    spec->same_node_limit = 2;
-    spec->restart_codes[0] = 75;
-    spec->final_codes[0] = 93;
     spec->init_timeout_ms = options->init_ms + 600000ull;
     spec->start_timeout_ms = options->load_ms + 1200000ull;
     spec->first_step_ms = options->step_ms + 3600000ull;
     spec->step_timeout_ms = 5ull * options->step_ms + 1200000;
-    spec->warmup_steps = 3;
-    spec->watch_progress = true;
     spec->reader = READER_NONE; /* it tells of its saves itself: nobody looks for them */
 }
 

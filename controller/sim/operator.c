@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "controller/sim/spec.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
@@ -18,36 +19,16 @@ struct sim_request *operator_request(struct sim *sim, uint8_t verb)
 
 static void fill_spec(const struct sim_job_options *options, uint64_t number, struct job_spec *spec)
 {
-    memset(spec, 0, sizeof(*spec));
+    sim_spec_fill(spec, options->slots, options->slots % 2 == 0 ? 2 : 1, options->ranks_per_node);
     (void)text_format(spec->name, NAME_SIZE, "job-%llu", (unsigned long long)number);
-    (void)text_copy(spec->user, NAME_SIZE, "olga");
-    (void)text_copy(spec->order, ORDER_SIZE, "tp-cp-pp-dp");
-    spec->revision = 1;
-    spec->priority = 50;
-    spec->tensor = options->ranks_per_node;
-    spec->context = 1;
-    spec->pipeline = options->slots % 2 == 0 ? 2 : 1;
-    spec->data = options->slots / spec->pipeline;
-    spec->ranks_per_node = options->ranks_per_node;
-    spec->on_exhausted = EXHAUSTED_WAIT;
-    spec->min_data = 1;
-    spec->save_on_drain = true;
     spec->drain_wait_ms = 60000;
-    spec->restore_policy = RESTORE_LATEST_COMPLETE;
-    spec->max_lost = UINT64_MAX;
     spec->stop_grace_ms = 5000;
     spec->recovery_grace_ms = 2000;
     spec->retries_user = options->retries_user;
     spec->retries_unknown = options->retries_unknown;
-    spec->no_progress_limit = 3;
-    spec->same_node_limit = 2;
-    spec->restart_codes[0] = 75;
-    spec->final_codes[0] = 93;
     spec->start_timeout_ms = 60000;
     spec->init_timeout_ms = 120000;
     spec->first_step_ms = 120000;
-    spec->warmup_steps = 3;
-    spec->watch_progress = true;
 }
 
 void operator_submit(struct sim *sim, uint32_t index)

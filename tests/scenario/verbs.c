@@ -1,5 +1,5 @@
-/* verbs.c: the commands of a scenario, one small function each; the table at the end says how they
- * are written. */
+/* verbs.c: the commands of a scenario, one small function each, but for what people ask
+ * (verbs_requests.c); the table at the end says how they are written. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,86 +7,16 @@
 #include "proto/base/duration.h"
 #include "proto/base/hash.h"
 #include "proto/base/text.h"
-#include "tests/scenario/play.h"
+#include "tests/scenario/verbs.h"
 
 /* ---- words ---------------------------------------------------------------------------------- */
-
-/* The value of `name=value` among the words, NULL when it is not there. */
-static const char *option(const struct words *words, const char *name)
-{
-    size_t size = strlen(name);
-    for (uint32_t i = 1; i < words->count; i++) {
-        if (strncmp(words->at[i], name, size) == 0 && words->at[i][size] == '=') {
-            return words->at[i] + size + 1;
-        }
-    }
-    return NULL;
-}
-
-static int number_option(const struct words *words, const char *name, uint64_t *value,
-                         struct err *err)
-{
-    const char *text = option(words, name);
-    if (text != NULL && text_to_u64(text, UINT32_MAX, value) < 0) {
-        return err_set(err, -EINVAL, "%s=%s is no number", name, text);
-    }
-    return 0;
-}
-
-/* "n-0003", or "demo/2": whoever holds that slot now. */
-static int node_ref(struct play *play, const char *word, uint32_t *ret_index, struct err *err)
-{
-    struct rig *rig = play->rig;
-    char name[NAME_SIZE];
-    const char *slash = strchr(word, '/');
-    for (uint32_t i = 0; i < rig->node_count && slash == NULL; i++) {
-        if (text_equal(rig->nodes[i].name, word)) {
-            *ret_index = i;
-            return 0;
-        }
-    }
-    uint64_t slot = 0;
-    if (slash == NULL || text_to_u64(slash + 1, UINT32_MAX, &slot) < 0) {
-        return err_set(err, -EINVAL, "there is no node %s", word);
-    }
-    text_format(name, sizeof name, "%.*s", (int)(slash - word), word);
-    const struct job *job = core_job(rig->core, core_job_find(rig->core, name));
-    if (rig->dead && (job == NULL || slot >= job->slot_count ||
-                      core_slot(rig->core, job, (uint32_t)slot)->d.node == 0)) {
-        rig_run(rig, 0); /* nobody holds it while the controller is away: later, then */
-        job = core_job(rig->core, core_job_find(rig->core, name));
-    }
-    if (job == NULL || slot >= job->slot_count ||
-        core_slot(rig->core, job, (uint32_t)slot)->d.node == 0) {
-        return err_set(err, -EINVAL, "nobody holds %s", word);
-    }
-    *ret_index = rig_node_of(rig, job->d.job, (uint32_t)slot);
-    return 0;
-}
-
-static int job_ref(const struct play *play, const char *name, uint32_t *ret_job, struct err *err)
-{
-    *ret_job = core_job_find(play->rig->core, name);
-    return *ret_job != 0 ? 0 : err_set(err, -EINVAL, "there is no job %s", name);
-}
-
-static int word_ref(const char *const *set, uint32_t count, const char *word, uint8_t *ret_value,
-                    struct err *err)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (text_equal(set[i], word)) {
-            *ret_value = (uint8_t)i;
-            return 0;
-        }
-    }
-    return err_set(err, -EINVAL, "`%s` is none of the words that may stand there", word);
-}
 
 static int peer_ref(const struct words *words, uint32_t at, uint8_t *ret_peer, struct err *err)
 {
     static const char *const peers[] = {"ok", "refused", "silent", "nothing"};
     *ret_peer = RIG_PEER_REFUSED;
-    return words->count > at ? word_ref(peers, ARRAY_SIZE(peers), words->at[at], ret_peer, err) : 0;
+    return words->count > at ? verb_word(peers, ARRAY_SIZE(peers), words->at[at], ret_peer, err)
+                             : 0;
 }
 
 /* "exit=1" or "signal=9" */
@@ -94,21 +24,10 @@ static int end_ref(const struct words *words, uint8_t *ret_state, int32_t *ret_c
                    struct err *err)
 {
     uint64_t code = 0;
-    *ret_state = option(words, "signal") != NULL ? RANK_SIGNALED : RANK_EXITED;
-    int result = number_option(words, *ret_state == RANK_SIGNALED ? "signal" : "exit", &code, err);
+    *ret_state = verb_option(words, "signal") != NULL ? RANK_SIGNALED : RANK_EXITED;
+    int result = verb_number(words, *ret_state == RANK_SIGNALED ? "signal" : "exit", &code, err);
     *ret_code = (int32_t)code;
     return result;
-}
-
-static void say_reply(struct play *play, int32_t result)
-{
-    const char *name = result == 0         ? "ok"
-                       : result == -ENOENT ? "no such thing"
-                       : result == -EBUSY  ? "conflict"
-                       : result == -ENOSPC ? "no room"
-                       : result == -EAGAIN ? "not now"
-                                           : "refused";
-    play_say(play, "-> %s: %s", name, play->rig->reply_text);
 }
 
 /* ---- the world ------------------------------------------------------------------------------ */
@@ -130,17 +49,17 @@ static int run_nodes(struct play *play, const struct words *words, struct err *e
     uint64_t rack = 2;
     uint64_t grace = 0;
     uint64_t others = 0; /* the last so many are of another pool than "train" */
-    const char *text = option(words, "grace");
+    const char *text = verb_option(words, "grace");
     static const char *const fences[] = {"works", "fails", "hangs"};
-    const char *fence = option(words, "fence");
+    const char *fence = verb_option(words, "fence");
     uint8_t hook = RIG_FENCE_WORKS;
     int code = text_to_u64(words->at[1], RIG_NODES_MAX, &count);
-    code = code < 0 ? code : number_option(words, "limit", &limit, err);
-    code = code < 0 ? code : number_option(words, "rack", &rack, err);
-    code = code < 0 ? code : number_option(words, "others", &others, err);
+    code = code < 0 ? code : verb_number(words, "limit", &limit, err);
+    code = code < 0 ? code : verb_number(words, "rack", &rack, err);
+    code = code < 0 ? code : verb_number(words, "others", &others, err);
     code = code < 0 || text == NULL ? code : duration_parse(text, &grace, err);
     code =
-        code < 0 || fence == NULL ? code : word_ref(fences, ARRAY_SIZE(fences), fence, &hook, err);
+        code < 0 || fence == NULL ? code : verb_word(fences, ARRAY_SIZE(fences), fence, &hook, err);
     if (code < 0 || play->rig != NULL || rack == 0) {
         return err_set(err, -EINVAL, "nodes: once, and at most %d", RIG_NODES_MAX);
     }
@@ -170,7 +89,7 @@ static int run_connect(struct play *play, const struct words *words, struct err 
     int code = 0;
     for (uint32_t i = 1; i < words->count && code == 0; i++) {
         uint32_t node;
-        code = node_ref(play, words->at[i], &node, err);
+        code = verb_node(play, words->at[i], &node, err);
         if (code == 0) {
             rig_connect(play->rig, node);
         }
@@ -210,19 +129,19 @@ static int run_until(struct play *play, const struct words *words, struct err *e
     bool reached;
     bool phase = text_equal(words->at[2], "phase");
     bool steps = text_equal(words->at[2], "step");
-    int code = job_ref(play, words->at[1], &job, err);
+    int code = verb_job(play, words->at[1], &job, err);
     code = code < 0 ? code : duration_parse(words->at[words->count - 1], &ms, err);
     if (code < 0 || ((phase || steps) && words->count < 5)) {
         return err_set(err, -EINVAL, "until: no such job, or no limit");
     }
     if (phase) {
-        code = word_ref(phase_words, phase_count, words->at[3], &word, err);
+        code = verb_word(phase_words, phase_count, words->at[3], &word, err);
         reached = code == 0 && rig_until_phase(play->rig, job, word, ms);
     } else if (steps) {
         code = text_to_u64(words->at[3], UINT32_MAX, &step);
         reached = code == 0 && wait_for_step(play->rig, job, step, ms);
     } else {
-        code = word_ref(job_state_words, job_state_count, words->at[2], &word, err);
+        code = verb_word(job_state_words, job_state_count, words->at[2], &word, err);
         reached = code == 0 && rig_until(play->rig, job, word, ms);
     }
     if (code == 0 && !reached) {
@@ -267,7 +186,7 @@ static int run_node_in(struct rig_node *node, const struct words *words, struct 
     if (words->count < 4) {
         return err_set(err, -EINVAL, "node NODE in PHASE");
     }
-    int code = word_ref(phases, ARRAY_SIZE(phases), words->at[3], &node->stuck_phase, err);
+    int code = verb_word(phases, ARRAY_SIZE(phases), words->at[3], &node->stuck_phase, err);
     node->hang = code == 0 && node->stuck_phase != PHASE_STEP;
     node->stuck = node->hang ? UINT8_MAX : 0;
     return code;
@@ -277,7 +196,7 @@ static int run_node_in(struct rig_node *node, const struct words *words, struct 
 static int run_node(struct play *play, const struct words *words, struct err *err)
 {
     uint32_t index;
-    int code = node_ref(play, words->at[1], &index, err);
+    int code = verb_node(play, words->at[1], &index, err);
     if (code < 0) {
         return code;
     }
@@ -313,7 +232,7 @@ static int run_strike(struct play *play, const struct words *words, struct err *
     uint32_t node;
     uint8_t peer;
     const char *verb = words->at[0];
-    int code = node_ref(play, words->at[1], &node, err);
+    int code = verb_node(play, words->at[1], &node, err);
     code = code < 0 ? code : peer_ref(words, 2, &peer, err);
     if (code < 0) {
         return code;
@@ -342,7 +261,7 @@ static int run_unplug(struct play *play, const struct words *words, struct err *
     int code = 0;
     for (uint32_t i = 1; i < words->count && code == 0; i++) {
         uint32_t node;
-        code = node_ref(play, words->at[i], &node, err);
+        code = verb_node(play, words->at[i], &node, err);
         if (code == 0 && off) {
             play->rig->nodes[node].agent_up = false;
             play->rig->nodes[node].peer = RIG_PEER_NOTHING;
@@ -357,7 +276,7 @@ static int run_boot(struct play *play, const struct words *words, struct err *er
 {
     uint32_t node;
     bool unclean = words->count > 2 && text_equal(words->at[2], "unclean");
-    int code = node_ref(play, words->at[1], &node, err);
+    int code = verb_node(play, words->at[1], &node, err);
     if (code == 0) {
         rig_boot(play->rig, node, !unclean);
     }
@@ -371,7 +290,7 @@ static int run_end_rank(struct play *play, const struct words *words, struct err
     uint64_t rank;
     uint8_t state;
     int32_t value;
-    int code = node_ref(play, words->at[1], &node, err);
+    int code = verb_node(play, words->at[1], &node, err);
     code = code < 0 ? code : text_to_u64(words->at[2], RIG_RANKS - 1, &rank);
     code = code < 0 ? code : end_ref(words, &state, &value, err);
     if (code == 0) {
@@ -385,7 +304,7 @@ static int run_end_all(struct play *play, const struct words *words, struct err 
     uint32_t job;
     uint8_t state;
     int32_t value;
-    int code = job_ref(play, words->at[1], &job, err);
+    int code = verb_job(play, words->at[1], &job, err);
     code = code < 0 ? code : end_ref(words, &state, &value, err);
     if (code == 0) {
         rig_end_all(play->rig, job, state, value);
@@ -397,12 +316,12 @@ static int run_end_all(struct play *play, const struct words *words, struct err 
 static int run_save(struct play *play, const struct words *words, struct err *err)
 {
     uint32_t job;
-    int code = job_ref(play, words->at[1], &job, err);
+    int code = verb_job(play, words->at[1], &job, err);
     if (code < 0) {
         return code;
     }
     uint64_t step = core_job(play->rig->core, job)->step;
-    code = number_option(words, "step", &step, err);
+    code = verb_number(words, "step", &step, err);
     if (code == 0) {
         rig_save(play->rig, job, step);
     }
@@ -468,7 +387,7 @@ static int run_tell(struct play *play, const struct words *words, struct err *er
     uint32_t job;
     uint64_t first;
     uint64_t last;
-    int code = job_ref(play, words->at[1], &job, err);
+    int code = verb_job(play, words->at[1], &job, err);
     for (uint32_t i = 3; i < words->count && code == 0; i++) {
         code = communicator_ref(words->at[i], &communicators[i - 3], err);
     }
@@ -492,7 +411,7 @@ static int run_tell(struct play *play, const struct words *words, struct err *er
 static int run_begin_save(struct play *play, const struct words *words, struct err *err)
 {
     uint32_t job;
-    int code = job_ref(play, words->at[1], &job, err);
+    int code = verb_job(play, words->at[1], &job, err);
     if (code < 0) {
         return code;
     }
@@ -519,8 +438,8 @@ static int run_late_report(struct play *play, const struct words *words, struct 
     struct attempt_report *late = &m.u.beat.attempts[0];
     int32_t value;
     uint8_t state;
-    int code = node_ref(play, words->at[1], &index, err);
-    code = code < 0 ? code : job_ref(play, words->at[2], &job, err);
+    int code = verb_node(play, words->at[1], &index, err);
+    code = code < 0 ? code : verb_job(play, words->at[2], &job, err);
     code = code < 0 ? code : text_to_u64(words->at[3], UINT32_MAX, &attempt);
     code = code < 0 ? code : end_ref(words, &state, &value, err);
     if (code < 0) {
@@ -551,7 +470,7 @@ static int run_late_report(struct play *play, const struct words *words, struct 
 static int run_old_beat(struct play *play, const struct words *words, struct err *err)
 {
     uint32_t index;
-    int code = node_ref(play, words->at[1], &index, err);
+    int code = verb_node(play, words->at[1], &index, err);
     if (code < 0) {
         return code;
     }
@@ -577,8 +496,8 @@ static int run_late_commit(struct play *play, const struct words *words, struct 
     uint64_t attempt;
     uint64_t step;
     struct message m = {.kind = MSG_CHECKPOINT};
-    int code = node_ref(play, words->at[1], &node, err);
-    code = code < 0 ? code : job_ref(play, words->at[2], &job, err);
+    int code = verb_node(play, words->at[1], &node, err);
+    code = code < 0 ? code : verb_job(play, words->at[2], &job, err);
     code = code < 0 ? code : text_to_u64(words->at[3], UINT32_MAX, &attempt);
     code = code < 0 ? code : text_to_u64(words->at[4], UINT32_MAX, &step);
     if (code == 0) {
@@ -597,15 +516,15 @@ static int run_hello(struct play *play, const struct words *words, struct err *e
     uint32_t index;
     uint64_t incarnation;
     char boot[BOOT_ID_SIZE];
-    int code = node_ref(play, words->at[1], &index, err);
+    int code = verb_node(play, words->at[1], &index, err);
     if (code < 0) {
         return code;
     }
     const struct rig_node *node = &play->rig->nodes[index];
     incarnation = node->incarnation;
-    code = number_option(words, "incarnation", &incarnation, err);
+    code = verb_number(words, "incarnation", &incarnation, err);
     text_copy(boot, sizeof boot, node->boot_id);
-    if (option(words, "boot") != NULL) {
+    if (verb_option(words, "boot") != NULL) {
         boot[0] = 'f';
     }
     if (code == 0) {
@@ -619,9 +538,9 @@ static int run_goodbye(struct play *play, const struct words *words, struct err 
     static const char *const kinds[] = {"restart", "reboot", "gone"};
     uint32_t node;
     struct message m = {.kind = MSG_GOODBYE};
-    int code = node_ref(play, words->at[1], &node, err);
+    int code = verb_node(play, words->at[1], &node, err);
     code =
-        code < 0 ? code : word_ref(kinds, ARRAY_SIZE(kinds), words->at[2], &m.u.goodbye.kind, err);
+        code < 0 ? code : verb_word(kinds, ARRAY_SIZE(kinds), words->at[2], &m.u.goodbye.kind, err);
     if (code == 0) {
         text_format(m.u.goodbye.text, TEXT_SIZE, "said %s", words->at[2]);
         play->rig->nodes[node].clean = true;
@@ -638,9 +557,9 @@ static int run_fact(struct play *play, const struct words *words, struct err *er
     uint64_t xid = 0;
     struct message m = {.kind = MSG_FACT};
     struct fact *fact = &m.u.fact.fact;
-    int code = node_ref(play, words->at[1], &index, err);
-    code = code < 0 ? code : number_option(words, "severity", &severity, err);
-    code = code < 0 ? code : number_option(words, "xid", &xid, err);
+    int code = verb_node(play, words->at[1], &index, err);
+    code = code < 0 ? code : verb_number(words, "severity", &severity, err);
+    code = code < 0 ? code : verb_number(words, "xid", &xid, err);
     if (code < 0) {
         return code;
     }
@@ -651,7 +570,8 @@ static int run_fact(struct play *play, const struct words *words, struct err *er
     fact->port = -1;
     fact->code = (int32_t)xid;
     fact->sequence = ++play->rig->nodes[index].fact_sequence;
-    text_copy(fact->text, TEXT_SIZE, option(words, "text") != NULL ? option(words, "text") : "");
+    text_copy(fact->text, TEXT_SIZE,
+              verb_option(words, "text") != NULL ? verb_option(words, "text") : "");
     for (char *at = fact->text; *at != '\0'; at++) {
         *at = *at == '_' ? ' ' : *at;
     }
@@ -665,7 +585,7 @@ static int run_fact(struct play *play, const struct words *words, struct err *er
 static int run_restart_controller(struct play *play, const struct words *words, struct err *err)
 {
     uint64_t ms;
-    const char *store = option(words, "store");
+    const char *store = verb_option(words, "store");
     int code = duration_parse(words->at[1], &ms, err);
     if (code < 0) {
         return code;
@@ -696,174 +616,6 @@ static int run_stall(struct play *play, const struct words *words, struct err *e
         rig_run(play->rig, 10);
     }
     return code;
-}
-
-/* ---- requests ------------------------------------------------------------------------------- */
-
-enum spec_type { SPEC_U32, SPEC_U64, SPEC_BOOL, SPEC_WORD, SPEC_TEXT, SPEC_I32S };
-struct spec_field {
-    const char *name;
-    enum spec_type type;
-    size_t offset;
-    size_t size;
-    const char *const *words;
-    uint32_t word_count;
-};
-#define FIELD_AT(type, name, size, words, count)                                                   \
-    {#name, type, offsetof(struct job_spec, name), size, words, count},
-#define FIELD_U32(name, argument)      FIELD_AT(SPEC_U32, name, 1, NULL, 0)
-#define FIELD_U64(name, argument)      FIELD_AT(SPEC_U64, name, 1, NULL, 0)
-#define FIELD_BOOL(name, argument)     FIELD_AT(SPEC_BOOL, name, 1, NULL, 0)
-#define FIELD_TEXT(name, argument)     FIELD_AT(SPEC_TEXT, name, argument, NULL, 0)
-#define FIELD_I32S(name, argument)     FIELD_AT(SPEC_I32S, name, argument, NULL, 0)
-#define FIELD_WORD(name, argument)     FIELD_AT(SPEC_WORD, name, 1, argument##_words, argument##_count)
-#define FIELD(S, type, name, argument) FIELD_##type(name, argument)
-
-static int spec_put(struct job_spec *spec, const struct spec_field *field, const char *value,
-                    struct err *err)
-{
-    void *at = (char *)spec + field->offset;
-    uint64_t number = 0;
-    uint8_t word = 0;
-    if (field->type == SPEC_TEXT) {
-        text_copy(at, field->size, value);
-        return 0;
-    }
-    if (field->type == SPEC_WORD) {
-        int code = word_ref(field->words, field->word_count, value, &word, err);
-        memcpy(at, &word, sizeof word);
-        return code;
-    }
-    if (text_to_u64(value, UINT32_MAX, &number) < 0) {
-        return err_set(err, -EINVAL, "%s=%s is no number", field->name, value);
-    }
-    uint32_t small = (uint32_t)number;
-    bool yes = number != 0;
-    memcpy(at,
-           field->type == SPEC_U64    ? (void *)&number
-           : field->type == SPEC_BOOL ? (void *)&yes
-                                      : (void *)&small,
-           field->type == SPEC_U64    ? sizeof number
-           : field->type == SPEC_BOOL ? sizeof yes
-                                      : sizeof small);
-    return 0;
-}
-
-/* Any field of a job's spec by its name; durations in ms, flags 0 or 1. */
-static int spec_option(struct job_spec *spec, const char *word, struct err *err)
-{
-    static const struct spec_field fields[] = {JOB_SPEC_FIELDS(FIELD, unused)};
-    size_t size = strcspn(word, "=");
-    for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-        if (strlen(fields[i].name) == size && memcmp(fields[i].name, word, size) == 0 &&
-            word[size] == '=') {
-            return spec_put(spec, &fields[i], word + size + 1, err);
-        }
-    }
-    return err_set(err, -EINVAL, "a job has no `%s`", word);
-}
-
-/* submit NAME SLOTS [field=value...] */
-static int run_submit(struct play *play, const struct words *words, struct err *err)
-{
-    uint64_t slots;
-    int code = text_to_u64(words->at[2], RIG_NODES_MAX, &slots);
-    if (code < 0) {
-        return err_set(err, code, "submit: %s slots", words->at[2]);
-    }
-    struct job_spec spec = rig_spec(words->at[1], (uint32_t)slots);
-    for (uint32_t i = 3; i < words->count; i++) {
-        code = spec_option(&spec, words->at[i], err);
-        if (code < 0) {
-            return code;
-        }
-    }
-    spec.text_hash = hash_text(HASH_INIT, words->at[1]);
-    (void)rig_submit(play->rig, &spec);
-    say_reply(play, play->rig->reply_result);
-    return 0;
-}
-
-struct named_verb {
-    const char *name;
-    uint8_t verb;
-};
-
-static int named(const struct named_verb *list, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (text_equal(list[i].name, name)) {
-            return list[i].verb;
-        }
-    }
-    return -1;
-}
-
-/* drain|undrain|cordon|uncordon|remove NODE... [when] [clear=CODE] */
-static int run_nodes_request(struct play *play, const struct words *words, struct err *err)
-{
-    static const struct named_verb verbs[] = {{"drain", REQUEST_DRAIN},
-                                              {"undrain", REQUEST_UNDRAIN},
-                                              {"cordon", REQUEST_CORDON},
-                                              {"uncordon", REQUEST_UNCORDON},
-                                              {"remove", REQUEST_REMOVE}};
-    uint32_t ids[SCRIPT_WORDS_MAX];
-    struct request request = {.nodes = ids, .when = WHEN_CHECKPOINT};
-    request.verb = (uint8_t)named(verbs, ARRAY_SIZE(verbs), words->at[0]);
-    for (uint32_t i = 1; i < words->count; i++) {
-        uint32_t node;
-        if (word_ref(leave_when_words, leave_when_count, words->at[i], &request.when, err) == 0 ||
-            strncmp(words->at[i], "clear=", 6) == 0) {
-            continue;
-        }
-        int code = node_ref(play, words->at[i], &node, err);
-        if (code < 0) {
-            return code;
-        }
-        ids[request.node_count++] = core_node_find(play->rig->core, play->rig->nodes[node].name);
-    }
-    if (option(words, "clear") != NULL) {
-        text_copy(request.clear_code, NAME_SIZE, option(words, "clear"));
-    }
-    say_reply(play, rig_request(play->rig, &request));
-    return 0;
-}
-
-/* cancel|hold|release|restart|ask-save JOB [after-checkpoint] */
-static int run_job_request(struct play *play, const struct words *words, struct err *err)
-{
-    static const struct named_verb verbs[] = {{"cancel", REQUEST_CANCEL},
-                                              {"hold", REQUEST_HOLD},
-                                              {"release", REQUEST_RELEASE},
-                                              {"restart", REQUEST_RESTART},
-                                              {"ask-save", REQUEST_CHECKPOINT}};
-    struct request request = {0};
-    request.verb = (uint8_t)named(verbs, ARRAY_SIZE(verbs), words->at[0]);
-    request.after_checkpoint = words->count > 2 && text_equal(words->at[2], "after-checkpoint");
-    int code = job_ref(play, words->at[1], &request.job, err);
-    if (code == 0) {
-        say_reply(play, rig_request(play->rig, &request));
-    }
-    return code;
-}
-
-/* pause | resume | observe | act | adopt | stop-foreign */
-static int run_cluster_request(struct play *play, const struct words *words, struct err *err)
-{
-    static const struct named_verb words_of[] = {{"pause", AUTOMATION_PAUSE},
-                                                 {"resume", AUTOMATION_RESUME},
-                                                 {"observe", AUTOMATION_OBSERVE},
-                                                 {"act", AUTOMATION_ACT}};
-    (void)err;
-    struct request request = {.verb = REQUEST_AUTOMATION};
-    int word = named(words_of, ARRAY_SIZE(words_of), words->at[0]);
-    if (word < 0) {
-        request.verb = text_equal(words->at[0], "adopt") ? REQUEST_ADOPT : REQUEST_STOP_FOREIGN;
-    } else {
-        request.automation = (uint8_t)word;
-    }
-    say_reply(play, rig_request(play->rig, &request));
-    return 0;
 }
 
 static int run_ask(struct play *play, const struct words *words, struct err *err)
@@ -913,23 +665,23 @@ static const struct verb verbs[] = {
     {"restart-controller", run_restart_controller, 1, "restart-controller 500ms [store=backup]"},
     {"backup", run_backup, 0, "backup"},
     {"stall", run_stall, 1, "stall 40s"},
-    {"submit", run_submit, 2, "submit NAME SLOTS [field=value...]"},
-    {"drain", run_nodes_request, 1, "drain NODE... [now|checkpoint|job-end]"},
-    {"undrain", run_nodes_request, 1, "undrain NODE... [clear=CODE]"},
-    {"cordon", run_nodes_request, 1, "cordon NODE..."},
-    {"uncordon", run_nodes_request, 1, "uncordon NODE..."},
-    {"remove", run_nodes_request, 1, "remove NODE..."},
-    {"cancel", run_job_request, 1, "cancel JOB"},
-    {"hold", run_job_request, 1, "hold JOB"},
-    {"release", run_job_request, 1, "release JOB"},
-    {"restart", run_job_request, 1, "restart JOB [after-checkpoint]"},
-    {"ask-save", run_job_request, 1, "ask-save JOB"},
-    {"pause", run_cluster_request, 0, "pause"},
-    {"resume", run_cluster_request, 0, "resume"},
-    {"observe", run_cluster_request, 0, "observe"},
-    {"act", run_cluster_request, 0, "act"},
-    {"adopt", run_cluster_request, 0, "adopt"},
-    {"stop-foreign", run_cluster_request, 0, "stop-foreign"},
+    {"submit", verb_submit, 2, "submit NAME SLOTS [field=value...]"},
+    {"drain", verb_nodes_request, 1, "drain NODE... [now|checkpoint|job-end]"},
+    {"undrain", verb_nodes_request, 1, "undrain NODE... [clear=CODE]"},
+    {"cordon", verb_nodes_request, 1, "cordon NODE..."},
+    {"uncordon", verb_nodes_request, 1, "uncordon NODE..."},
+    {"remove", verb_nodes_request, 1, "remove NODE..."},
+    {"cancel", verb_job_request, 1, "cancel JOB"},
+    {"hold", verb_job_request, 1, "hold JOB"},
+    {"release", verb_job_request, 1, "release JOB"},
+    {"restart", verb_job_request, 1, "restart JOB [after-checkpoint]"},
+    {"ask-save", verb_job_request, 1, "ask-save JOB"},
+    {"pause", verb_cluster_request, 0, "pause"},
+    {"resume", verb_cluster_request, 0, "resume"},
+    {"observe", verb_cluster_request, 0, "observe"},
+    {"act", verb_cluster_request, 0, "act"},
+    {"adopt", verb_cluster_request, 0, "adopt"},
+    {"stop-foreign", verb_cluster_request, 0, "stop-foreign"},
     {"ask", run_ask, 1, "ask state|outcome"},
 };
 

@@ -221,6 +221,19 @@ static void links_are_not_followed(void **state)
     (void)alarm(0);
 }
 
+/* An output that is not there: nothing is said, for who is silent has seen nothing. */
+static void what_cannot_be_read_is_not_still(void **state)
+{
+    (void)state;
+    struct helper helper = begin("step (\\d+)");
+    struct pollfd said = {.fd = fileno(helper.said), .events = POLLIN};
+    assert_int_equal(poll(&said, 1, FOLLOW_STILL_MS + 2 * FOLLOW_LOOK_MS), 0);
+    print(&helper, "step 1\n", 7);
+    wait_step(&helper, 1);
+    assert_int_equal(poll(&said, 1, WAIT_MS), 1); /* and now `used`, or `still` */
+    end(&helper);
+}
+
 static void bad_orders_are_refused(void **state)
 {
     (void)state;
@@ -291,9 +304,13 @@ static void used_time_is_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_whole_lines_count), cmocka_unit_test(giant_lines_are_cut),
-        cmocka_unit_test(pieces_do_not_matter),   cmocka_unit_test(files_are_followed),
-        cmocka_unit_test(links_are_not_followed), cmocka_unit_test(bad_orders_are_refused),
+        cmocka_unit_test(only_whole_lines_count),
+        cmocka_unit_test(giant_lines_are_cut),
+        cmocka_unit_test(pieces_do_not_matter),
+        cmocka_unit_test(files_are_followed),
+        cmocka_unit_test(links_are_not_followed),
+        cmocka_unit_test(what_cannot_be_read_is_not_still),
+        cmocka_unit_test(bad_orders_are_refused),
         cmocka_unit_test(used_time_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

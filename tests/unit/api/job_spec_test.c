@@ -25,6 +25,7 @@ static const char full[] = "version: 1\n"
                            "  user: train-a\n"
                            "  allow_root: true\n"
                            "  inherit_env: [PATH]\n"
+                           "  compat: [slurm]\n"
                            "  env: {NCCL_DEBUG: WARN, WANDB_API_KEY: s3cret}\n"
                            "  env_file: /etc/keepstep/secrets.env\n"
                            "  umask: \"0027\"\n"
@@ -364,6 +365,9 @@ static void contradictions_are_found(void **state)
     (void)problem_at(2, "run.env", "A=B");
     (void)problem_at(2, "run.inherit_env", "''");
     (void)problem_at(3, "layout", "permutation");
+    read_bad("name: a\nrun: {command: [x], user: u, compat: [slurm, pbs]}\nlayout: {data: 8}\n", "",
+             1);
+    (void)problem_at(2, "run.compat", "'pbs' is not known: slurm is");
     /* An order carries each size in 16 bits. */
     read_bad("name: a\nrun: {command: [x], user: u}\nlayout: {data: 65536, ranks_per_node: 1}\n",
              "", 1);
