@@ -85,13 +85,31 @@ static int by_urgency(const void *a, const void *b, const void *context)
     return first < second ? -1 : first > second;
 }
 
+/* Its end is acknowledged and a later attempt of its job was ordered here since: all that is kept of
+ * it is its logs. A beat that told of it would cost the controller as much as one of ranks. */
+static bool is_past(const struct agent_core *core, const struct agent_attempt *attempt)
+{
+    if (!attempt->ordered || !attempt->ends_acked || !agent_attempt_over(attempt)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+        const struct agent_attempt *later = &core->attempts[i];
+        if (later->state != AGENT_ATTEMPT_NONE && later->ordered && later->job == attempt->job &&
+            later->attempt > attempt->attempt) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint32_t agent_report_all(const struct agent_core *core,
                           struct attempt_report reports[ATTEMPTS_PER_NODE_MAX])
 {
     uint32_t order[AGENT_ATTEMPTS_LIMIT];
     uint32_t count = 0;
     for (uint32_t i = 0; i < core->limits.attempts; i++) {
-        if (core->attempts[i].state != AGENT_ATTEMPT_NONE) {
+        const struct agent_attempt *attempt = &core->attempts[i];
+        if (attempt->state != AGENT_ATTEMPT_NONE && !is_past(core, attempt)) {
             order[count++] = i;
         }
     }

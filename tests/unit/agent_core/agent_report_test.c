@@ -41,6 +41,40 @@ static void test_ends_are_said_until_acknowledged(void **state)
     assert_null(rig_sent(rig, MSG_RANK_ENDS));
 }
 
+static const struct msg_beat *next_beat(struct core_rig *rig)
+{
+    rig_tick(rig, 1000);
+    const struct message *beat = rig_sent(rig, MSG_BEAT);
+    assert_non_null(beat);
+    return &beat->u.beat;
+}
+
+static void test_what_is_past_is_not_in_every_beat(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    rig_ended(rig, 1, 0, RANK_EXITED, 1);
+    const struct message *ends = rig_sent(rig, MSG_RANK_ENDS);
+    assert_non_null(ends);
+    struct message ack = {.kind = MSG_ACK};
+    ack.u.ack.term = 1;
+    ack.u.ack.ends_sequence = ends->u.rank_ends.sequence;
+    rig_stop(rig, 1, 0);
+    rig_running(rig, 1, 1);
+    assert_int_equal(next_beat(rig)->attempt_count, 2); /* its end is not acknowledged */
+    rig_message(rig, &ack);
+    const struct msg_beat *beat = next_beat(rig);
+    assert_int_equal(beat->attempt_count, 1);
+    assert_int_equal(beat->attempts[0].attempt, 1);
+    assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_EMPTY); /* and is still kept */
+    rig_stop(rig, 1, 1);
+    rig_ended(rig, 1, 1, RANK_EXITED, 0);
+    beat = next_beat(rig);
+    assert_int_equal(beat->attempt_count, 1); /* the last one is told until it may be forgotten */
+    assert_true(beat->attempts[0].empty);
+}
+
 static void test_ends_of_a_time_away(void **state)
 {
     struct core_rig *rig = *state;
@@ -325,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(test_ends_are_said_until_acknowledged),
+        RIG_TEST(test_what_is_past_is_not_in_every_beat),
         RIG_TEST(test_ends_of_a_time_away),
         RIG_TEST(test_facts),
         RIG_TEST(test_health_is_told),
