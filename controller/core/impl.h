@@ -24,7 +24,7 @@
  *   request.c     operators' requests
  *   adopt.c       … to take over what agents run and the store does not know
  *   account.c     every second has one kind
- *   layout.c, layout_fresh.c, judge.c, hang.c   pure functions
+ *   layout*.c, judge*.c, hang.c   pure functions
  *   view.c        state.h
  *
  * Time inside the core is `t`: the driver's monotonic time less the stalls of the controller
@@ -383,6 +383,8 @@ enum save_listing { SAVES_LISTED, SAVES_WAIT, SAVES_UNKNOWN };
 /* Before a checkpoint is chosen: begins a listing where one is due. WAIT: it is under way. UNKNOWN:
  * it cannot be had, and without it nothing may be chosen; reason says why. */
 enum save_listing saves_list(struct core *core, struct job *job, char reason[TEXT_SIZE]);
+/* A person is asked about the UNKNOWN: where it is that all are gone, the next release is an answer. */
+void saves_asked(struct job *job);
 /* An attempt was made: what was seen before it ran is of no more use. */
 void saves_stale(struct core *core, struct job *job);
 void saves_look(struct core *core, struct job *job);
