@@ -101,17 +101,11 @@ single() {
     tell "$name"
 }
 
-# A cmocka program: counts each of its tests by their TAP lines. A program that ends in any other
-# way than its tests say (a crash, a sanitizer's report) is a failure of its own.
-program() {
-    local file=$1
-    local name=${file##*/tests/}
-    if [ ! -x "$file" ]; then
-        fail "$name"
-        printf 'FAILED  %s: not built\n' "$name"
-        return
-    fi
-    CMOCKA_MESSAGE_OUTPUT=TAP run "$TEST_TIMEOUT" "$file"
+# A cmocka program that has run, from $work/out and $status: counts each of its tests by their TAP
+# lines. One that ends in any other way than its tests say (a crash, a sanitizer's report) is a
+# failure of its own.
+tell_program() {
+    local name=${1##*/tests/}
     if [ "$status" -eq 77 ]; then
         skip "$name" "$(sed -n 's/.*skipped: //p' "$work/out" | head -n 1)"
         return
@@ -136,11 +130,19 @@ program() {
     show_output 80
 }
 
+# Many of them wait for what they started: UNIT_LANES (2) run side by side.
 programs() {
     local file
+    local -a built=()
     for file in "$@"; do
-        program "$file"
+        if [ -x "$file" ]; then
+            built+=("$file")
+        else
+            fail "${file##*/tests/}"
+            printf 'FAILED  %s: not built\n' "${file##*/tests/}"
+        fi
     done
+    side_by_side "${UNIT_LANES:-2}" tell_program "${built[@]}"
 }
 
 fuzz() {
@@ -185,51 +187,53 @@ e2e() {
             beside+=("$file")
         fi
     done
-    side_by_side "${E2E_LANES:-2}" "${beside[@]}"
-    side_by_side 1 "${alone[@]}"
+    side_by_side "${E2E_LANES:-2}" tell "${beside[@]}"
+    side_by_side 1 tell "${alone[@]}"
 }
 
-# One script, in a process of its own: its status and seconds go into a file beside its output.
-script() {
-    local file=$1 out=$2 with=bash
+# One script or program: its status and seconds go into a file beside its output.
+in_lane() {
+    local file=$1 out=$2
+    local -a with=()
     case $file in
-    *.py) with=python3 ;;
+    *.py) with=(python3) ;;
+    *.sh) with=(bash) ;;
     esac
-    run_into "$out" "$TEST_TIMEOUT" "$with" "$file"
+    CMOCKA_MESSAGE_OUTPUT=TAP run_into "$out" "$TEST_TIMEOUT" "${with[@]}" "$file"
     echo "$status $took" >"$out.end"
 }
 
-# side_by_side COUNT SCRIPT...: so many at a time; told as they end.
+# side_by_side COUNT TELL FILE...: so many at a time; told by TELL as they end.
 side_by_side() {
-    local count=$1 number=0 file
-    shift
+    local count=$1 teller=$2 number=0 file
+    shift 2
     local -A running=()
     for file in "$@"; do
         number=$((number + 1))
-        script "$file" "$work/script.$number" &
+        in_lane "$file" "$work/lane.$number" &
         running[$number]=$file
         if [ ${#running[@]} -ge "$count" ]; then
             wait -n
-            tell_ended
+            tell_ended "$teller"
         fi
     done
     wait
-    tell_ended
+    tell_ended "$teller"
     for number in "${!running[@]}"; do # without an end: something killed what was to tell it
         fail "${running[$number]}"
         printf 'FAILED  %s (killed)\n' "${running[$number]}"
     done
 }
 
-# Of its caller's `running`: those that have ended.
+# tell_ended TELL: of its caller's `running` those that have ended.
 tell_ended() {
     local one
     for one in "${!running[@]}"; do
-        if [ -s "$work/script.$one.end" ]; then
-            read -r status took <"$work/script.$one.end"
-            mv "$work/script.$one" "$work/out"
-            rm "$work/script.$one.end"
-            tell "${running[$one]}"
+        if [ -s "$work/lane.$one.end" ]; then
+            read -r status took <"$work/lane.$one.end"
+            mv "$work/lane.$one" "$work/out"
+            rm "$work/lane.$one.end"
+            "$1" "${running[$one]}"
             unset "running[$one]"
         fi
     done
