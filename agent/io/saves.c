@@ -79,6 +79,9 @@ static void finish(struct save_task_run *task, int error, bool ok, const char *t
     said->error = error;
     said->ok = ok;
     said->files = task->seen;
+    if (task->ask.task == SAVE_LIST) {
+        (void)text_copy(said->directory, sizeof(said->directory), task->path);
+    }
     (void)text_sentence(said->text, sizeof(said->text), "%s", text); /* a cut one will do */
     tell(task, message);
     mem_free(message);

@@ -805,6 +805,7 @@ enum plan_result plan_make(struct core *core, struct job *job, struct recovery *
     char reason[TEXT_SIZE];
     enum save_listing listing = saves_list(core, job, reason);
     if (listing == SAVES_UNKNOWN) {
+        saves_asked(job);
         recovery_hold(core, job, reason);
         return PLAN_OVER;
     }

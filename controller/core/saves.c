@@ -6,6 +6,10 @@
  *     |                 +---> the next node, LIST_TRIES in all; then `failed`
  *     +--- an attempt was made
  *
+ * One that finds none of all those that are known counts as failed, and is tried on another node: a
+ * mount that is missing looks like that. Where the other one sees the same a person is asked; what
+ * was trained for weeks is not begun anew because nobody looked closely.
+ *
  * Before each plan, so that what was torn, lost or exchanged since it was recorded is passed over
  * at once and not after two attempts that failed on it. Saves that the program tells of through the
  * library are only compared: one that nobody committed while its attempt was current is never
@@ -22,6 +26,7 @@ enum {
     LIST_EXTRA_MS = 2000,  /* … and what its answer may take beyond */
     LIST_AGAIN_MS = 15000, /* while the job runs */
 };
+#define NEVER_SEEN UINT64_MAX /* no listing has this number */
 
 bool saves_are_found(const struct job *job)
 {
@@ -119,6 +124,24 @@ static bool is_silent(const struct core *core, const struct save_errand *errand)
     return core->t >= errand->deadline_ms || node == NULL || node->session == 0;
 }
 
+static void mark_missing(struct core *core, const struct job *job, uint64_t seen);
+
+/* A person was asked and has released the job since: what is not there now is given up. */
+static enum save_listing all_are_gone(struct core *core, struct job *job, char reason[TEXT_SIZE])
+{
+    if (job->d.approved && job->saves.gone_told) {
+        mark_missing(core, job, NEVER_SEEN);
+        job->saves.gone = false;
+        job->saves.failed = false;
+        job->saves.gone_told = false;
+        return SAVES_LISTED;
+    }
+    text_sentence(reason, TEXT_SIZE,
+                  "%.110s; mend it, then keepstep release %s (which begins anew if they stay away)",
+                  job->saves.text, job->d.name);
+    return SAVES_UNKNOWN;
+}
+
 enum save_listing saves_list(struct core *core, struct job *job, char reason[TEXT_SIZE])
 {
     struct job_saves *saves = &job->saves;
@@ -131,6 +154,9 @@ enum save_listing saves_list(struct core *core, struct job *job, char reason[TEX
     if (!saves->listed) {
         return SAVES_WAIT;
     }
+    if (saves->failed && saves->gone) {
+        return all_are_gone(core, job, reason);
+    }
     /* What nobody has told of may be there all the same: to begin anew would lose it. */
     if (saves->failed && saves_are_found(job) && core_checkpoint_best(core, job) == NULL) {
         text_sentence(reason, TEXT_SIZE,
@@ -142,10 +168,16 @@ enum save_listing saves_list(struct core *core, struct job *job, char reason[TEX
     return SAVES_LISTED;
 }
 
+void saves_asked(struct job *job)
+{
+    job->saves.gone_told = job->saves.gone;
+}
+
 void saves_stale(struct core *core, struct job *job)
 {
     job->saves.listed = false;
     job->saves.failed = false;
+    job->saves.gone = false;
     job->saves.tries = 0;
     job->saves.list.nonce = 0;
     job->saves.due_ms = core->t + LIST_AGAIN_MS;
@@ -158,6 +190,7 @@ void saves_look(struct core *core, struct job *job)
         return;
     }
     if (saves->list.nonce != 0 && is_silent(core, &saves->list)) {
+        saves->gone = false;
         end(core, job, "no answer from the node that was asked");
     }
     bool due = job->d.state == JOB_RUNNING && saves_are_found(job) && core->t >= saves->due_ms;
@@ -307,6 +340,7 @@ static void found(struct core *core, struct job *job, const struct msg_save_said
         return;
     }
     text_copy(job->saves.place, sizeof job->saves.place, said->directory);
+    job->saves.gone_told = false;
     if (known != NULL) {
         known->seen = job->saves.list.nonce;
     }
@@ -345,18 +379,56 @@ static bool would_be_listed(const struct job *job, const struct checkpoint *one)
             memcmp(one->d.directory, job->saves.place, size) == 0);
 }
 
+static bool is_missing(const struct job *job, const struct checkpoint *one, uint64_t seen)
+{
+    bool newest = job->saves.lowest == UINT64_MAX || one->d.step >= job->saves.lowest;
+    return newest && would_be_listed(job, one) && one->seen != seen;
+}
+
 /* Those that should have been among the newest and were not. */
-static void mark_missing(struct core *core, const struct job *job)
+static void mark_missing(struct core *core, const struct job *job, uint64_t seen)
 {
     for (uint32_t i = 0; i < core->checkpoint_count; i++) {
         const struct checkpoint *one = &core->checkpoints[i];
-        bool newest = job->saves.lowest == UINT64_MAX || one->d.step >= job->saves.lowest;
-        bool expected = newest && would_be_listed(job, one);
-        if (one->d.job == job->d.job && is_usable(one) && expected &&
-            one->seen != job->saves.list.nonce) {
+        if (one->d.job == job->d.job && is_usable(one) && is_missing(job, one, seen)) {
             checkpoint_mark(core, one, CKPT_INCOMPLETE, "its folder is gone");
         }
     }
+}
+
+/* The newest of those that are known, when all of them are missing. */
+static const struct checkpoint *newest_of_none(const struct core *core, const struct job *job)
+{
+    const struct checkpoint *newest = NULL;
+    for (uint32_t i = 0; i < core->checkpoint_count; i++) {
+        const struct checkpoint *one = &core->checkpoints[i];
+        if (one->d.job != job->d.job || !is_usable(one)) {
+            continue;
+        }
+        if (!is_missing(job, one, job->saves.list.nonce)) {
+            return NULL;
+        }
+        newest = newest == NULL || one->d.step >= newest->d.step ? one : newest;
+    }
+    return newest;
+}
+
+static void listed(struct core *core, struct job *job, const struct node *node,
+                   const struct msg_save_said *said)
+{
+    char text[TEXT_SIZE] = "";
+    if (said->directory[0] != '\0') {
+        text_format(job->saves.place, sizeof job->saves.place, "%s/", said->directory);
+    }
+    const struct checkpoint *newest = newest_of_none(core, job);
+    job->saves.gone = newest != NULL;
+    if (newest != NULL) {
+        text_format(text, sizeof text, "none of its checkpoints, up to step %llu, is seen by %s",
+                    (unsigned long long)newest->d.step, node->d.name);
+    } else {
+        mark_missing(core, job, job->saves.list.nonce);
+    }
+    end(core, job, text);
 }
 
 void saves_message(struct core *core, const struct node *node, const struct msg_save_said *said)
@@ -375,9 +447,9 @@ void saves_message(struct core *core, const struct node *node, const struct msg_
     if (said->word == SAVE_FOUND) {
         found(core, job, said);
     } else if (said->word == SAVE_DONE && said->error == 0) {
-        mark_missing(core, job);
-        end(core, job, "");
+        listed(core, job, node, said);
     } else if (said->word == SAVE_DONE) {
+        job->saves.gone = false;
         end(core, job, said->text[0] != '\0' ? said->text : "the agent could not look");
     }
 }

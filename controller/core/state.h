@@ -147,10 +147,12 @@ struct job_saves {
     struct save_errand work; /* a verification or a removal: one at a time */
     bool listed;             /* since the last attempt was stopped; or it cannot be */
     bool failed;             /* … it could not be */
+    bool gone;               /* … or none of those that are known was there */
+    bool gone_told;          /* … and a person was asked about it */
     uint32_t tries;          /* listings without a result, in a row */
     uint64_t due_ms;         /* the next listing while it runs */
     uint64_t lowest;         /* least step of a complete one in the listing under way */
-    char place[PATH_SIZE];   /* the directory of one that it told of; "" = of none yet */
+    char place[PATH_SIZE];   /* the directory of one that it told of, or where it looked; or "" */
     char text[TEXT_SIZE];    /* why the last listing failed; "" = it did not */
 };
 

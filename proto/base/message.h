@@ -348,7 +348,7 @@ struct msg_save_said {
     uint64_t age_ms;           /* FOUND: since its newest change */
     uint64_t took_ms;          /* FOUND: from its first file's change to its last one's */
     char hash[HASH_TEXT_SIZE]; /* FOUND: the manifest's, or one over names, sizes and times */
-    char directory[PATH_SIZE]; /* FOUND: absolute */
+    char directory[PATH_SIZE]; /* FOUND: absolute; DONE of a listing: the folder looked into */
     char text[TEXT_SIZE];      /* FOUND: why it is incomplete; DONE: what is wrong */
 };
 

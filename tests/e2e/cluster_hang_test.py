@@ -74,7 +74,25 @@ def deaf_hang(cluster):
     same(starts(cluster, name), once_each((0, 1), 4), "processes started")
 
 
+def second_hang(cluster):
+    """B18: a second hang, after the first one's recovery, is an incident of its own"""
+    name = "again"
+    cluster.submit(tiny(cluster, name, data=4, steps=20, every=4,
+                        more="hang: {step_timeout: 2s}",
+                        extra=["--inject", "hang@9:rank=1:attempt=0",
+                               "--inject", "hang@14:rank=2:attempt=1"]))
+    job = wait_over(cluster, name)
+    same((job["state"], job["attempt"]), ("succeeded", 2), f"the job: {job['reason']}")
+    # What is done may differ: these nodes have hung before.
+    incidents = {incident["id"]: [fact["rank"] for fact in incident["facts"]
+                                  if fact["source"] == "no-progress"]
+                 for one in cluster.recoveries(name)
+                 for incident in cluster.get(f"/v1/recoveries/{one['id']}")["incidents"]}
+    same(sorted(incidents.values()), [[1], [2]], f"the ranks of each of {sorted(incidents)}")
+    same(starts(cluster, name), once_each((0, 1, 2), 4), "processes started")
+
+
 if __name__ == "__main__":
     with Cluster(5, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
-        sys.exit(run_in_cluster([hang_is_named, deaf_hang, long_save], the_cluster))
+        sys.exit(run_in_cluster([hang_is_named, deaf_hang, long_save, second_hang], the_cluster))

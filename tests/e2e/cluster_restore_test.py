@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Damaged checkpoints and commands that cannot work."""
 
+import os
 import pathlib
+import shutil
+import signal
 import sys
 
 from cluster_lib import (QUICK, Cluster, check, run_in_cluster, same, spec_of, start_lines, tiny,
@@ -65,6 +68,50 @@ def missing_manifest(cluster):
     same(weights(cluster, "manifest"), weights(cluster, "torn"), "weights")
 
 
+def complete(cluster, name):
+    return [one for one in checkpoints(cluster, name) if one["state"] == "complete"]
+
+
+def newest_is_gone(cluster):
+    """E3: the newest checkpoint is gone, more than max_lost steps would be lost: a person is asked"""
+    name = "newest"
+    text = tiny(cluster, name, data=2, steps=STEPS, every=10, step_min_ms=60)
+    cluster.submit(text.replace("checkpoint: {", "checkpoint: {max_lost: 3, "))
+    cluster.until(lambda: len(complete(cluster, name)) == 2, 30, "two checkpoints are complete")
+    shutil.rmtree(complete(cluster, name)[0]["directory"])
+    os.kill(cluster.rank_pids(cluster.slot_nodes(name)[0])[1], signal.SIGKILL)
+    cluster.until_state(name, "held", 20)
+    reason = cluster.job(name)["reason"]
+    check("steps would be lost (checkpoint.max_lost is 3)" in reason, reason)
+    check(f"keepstep release {name} approves it" in reason, reason)
+    tried = {line["attempt"] for line in start_lines(cluster, name)}
+    same(tried, {0}, "attempts before a person was asked")
+    cluster.cli("release", name)
+    same(wait_over(cluster, name)["state"], "succeeded", "the job")
+    same(weights(cluster, name), weights(cluster, "torn"), "weights")
+
+
+def all_are_gone(cluster):
+    """all checkpoints are gone: no node is blamed, nothing begins anew before a person says so"""
+    name = "none"
+    cluster.submit(tiny(cluster, name, data=2, steps=STEPS, every=10, step_min_ms=40))
+    wait_step(cluster, name, 12)
+    cluster.cli("hold", name, "-y")
+    cluster.until_state(name, "held", 20)
+    for one in complete(cluster, name):
+        shutil.rmtree(one["directory"])
+    cluster.cli("release", name) # of another reason: it approves nothing
+    cluster.until(lambda: "none of its checkpoints, up to step " in cluster.job(name)["reason"], 20,
+                  "a person is asked")
+    same(cluster.job(name)["state"], "held", "the job")
+    for node in cluster.get("/v1/nodes")["items"]:
+        same(node["marks"], [], f"marks of {node['name']}")
+    cluster.cli("release", name)
+    same(wait_over(cluster, name)["state"], "succeeded", "the job")
+    same(weights(cluster, name), weights(cluster, "torn"), "weights")
+    same(sorted({line["attempt"] for line in start_lines(cluster, name)}), [0, 1], "attempts")
+
+
 def undisturbed(cluster):
     """an undisturbed run has the same weights as those that fell back"""
     cluster.submit(tiny(cluster, "calm", data=2, steps=STEPS, every=5, step_min_ms=0))
@@ -98,5 +145,5 @@ if __name__ == "__main__":
     with Cluster(2, start_grace="300ms", beside=QUICK) as the_cluster:
         the_cluster.start()
         sys.exit(run_in_cluster([torn_shard, wrong_bit, missing_shard, missing_manifest,
-                                 undisturbed,
-                                 bad_command, no_command], the_cluster))
+                                 newest_is_gone, all_are_gone, undisturbed, bad_command,
+                                 no_command], the_cluster))

@@ -120,8 +120,10 @@ struct rig {
     bool spins;          /* programs that stand still use a processor */
     struct rig_save saves[RIG_SAVES_MAX];
     uint32_t save_count;
-    int32_t save_error;           /* of every answer: 0 = none */
-    bool save_silent;             /* agents do not answer */
+    int32_t save_error;  /* of every answer: 0 = none */
+    bool save_silent;    /* agents do not answer */
+    uint32_t save_blind; /* index + 1 of a node whose mount is missing: it sees an empty folder */
+    char save_place[PATH_SIZE];   /* the folder that is looked into, as a listing says it */
     uint32_t listings;            /* that were asked for */
     uint32_t errands;             /* verifications and removals that were asked for */
     struct msg_save_ask save_ask; /* the last one of these */

@@ -87,7 +87,10 @@ void rig_obey_save(struct rig *rig, struct rig_node *node, const struct msg_save
     if (rig->save_error != 0) {
         text_copy(done.text, TEXT_SIZE, "storage is sick");
     } else if (list) {
-        say_all(rig, node, ask);
+        if ((uint32_t)(node - rig->nodes) + 1 != rig->save_blind) {
+            say_all(rig, node, ask);
+        }
+        text_copy(done.directory, PATH_SIZE, rig->save_place);
     } else {
         struct rig_save *save = save_of(rig, ask);
         done.ok = save != NULL && !save->corrupt;

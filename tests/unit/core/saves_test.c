@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "proto/base/check.h"
 #include "proto/base/text.h"
 #include "tests/lib/core_rig.h"
 #include "tests/lib/test.h"
@@ -356,6 +357,107 @@ static void test_one_elsewhere_is_not_missed(void **state)
     end(rig);
 }
 
+/* ---- all of them are gone ------------------------------------------------------------------- */
+
+/* Of the library's format or another: all that is known is gone from where it was. */
+static struct rig *with_nothing_left(uint8_t reader, uint32_t *ret_job)
+{
+    struct rig *rig = with_folder(reader);
+    uint32_t job = running(rig, reader);
+    text_copy(rig->save_place, PATH_SIZE, "/ckpt");
+    if (reader == READER_KEEPSTEP) {
+        (void)committed(rig, job, 10);
+        (void)committed(rig, job, 20);
+    } else {
+        (void)rig_lay(rig, 10, 0);
+        (void)rig_lay(rig, 20, 0);
+        rig_run(rig, 20000); /* a look while it runs */
+    }
+    rig->listings = 0;
+    *ret_job = job;
+    return rig;
+}
+
+static void test_a_missing_mount_is_not_an_empty_folder(void **state)
+{
+    (void)state;
+    const uint8_t readers[] = {READER_KEEPSTEP, READER_MARKER};
+    for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+        uint32_t job;
+        struct rig *rig = with_nothing_left(readers[i], &job);
+        struct rig_save kept[2] = {rig->saves[0], rig->saves[1]};
+        rig->save_count = 0;
+        fail_a_rank(rig, job);
+        assert_true(rig_until(rig, job, JOB_HELD, 60000));
+        assert_int_equal(rig->listings, 2); /* on two nodes */
+        const char *reason = core_job(rig->core, job)->d.reason;
+        assert_non_null(strstr(reason, "none of its checkpoints, up to step 20, is seen by "));
+        assert_non_null(strstr(reason, "keepstep release demo"));
+        for (uint32_t n = 1; n <= core_node_count(rig->core); n++) { /* no node is at fault */
+            assert_int_equal(core_mark_count(rig->core, n), 0);
+        }
+        memcpy(rig->saves, kept, sizeof kept); /* mounted again */
+        rig->save_count = 2;
+        assert_int_equal(rig_job(rig, REQUEST_RELEASE, job), 0);
+        assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+        assert_int_equal(restored(rig, job), 20);
+        end(rig);
+    }
+}
+
+static void test_what_stays_away_is_given_up_by_a_person(void **state)
+{
+    (void)state;
+    const uint8_t readers[] = {READER_KEEPSTEP, READER_MARKER};
+    for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+        uint32_t job;
+        struct rig *rig = with_nothing_left(readers[i], &job);
+        rig->save_count = 0;
+        fail_a_rank(rig, job);
+        assert_true(rig_until(rig, job, JOB_HELD, 60000));
+        assert_int_equal(rig_job(rig, REQUEST_RELEASE, job), 0);
+        assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+        assert_int_equal(restored(rig, job), 0);
+        expect(rig, job, 10, CKPT_INCOMPLETE, "its folder is gone");
+        expect(rig, job, 20, CKPT_INCOMPLETE, "its folder is gone");
+        end(rig);
+    }
+}
+
+/* A release answers the question that was asked, and no other. */
+static void test_a_release_for_another_reason_gives_up_nothing(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = with_nothing_left(READER_KEEPSTEP, &job);
+    assert_int_equal(rig_job(rig, REQUEST_HOLD, job), 0);
+    assert_true(rig_until(rig, job, JOB_HELD, 300000));
+    rig->save_count = 0;
+    assert_int_equal(rig_job(rig, REQUEST_RELEASE, job), 0);
+    rig_run(rig, 30000);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_HELD);
+    assert_non_null(strstr(core_job(rig->core, job)->d.reason, "none of its checkpoints"));
+    assert_int_equal(rig_job(rig, REQUEST_RELEASE, job), 0);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    assert_int_equal(restored(rig, job), 0);
+    end(rig);
+}
+
+static void test_one_node_without_the_mount_is_not_believed(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = with_nothing_left(READER_KEEPSTEP, &job);
+    rig->save_blind = rig_node_of(rig, job, 0) + 1; /* the first that is asked */
+    fail_a_rank(rig, job);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    assert_int_equal(rig->listings, 2);
+    assert_int_equal(restored(rig, job), 20);
+    end(rig);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------------- */
+
 static void test_missing_parts_are_known(void **state)
 {
     (void)state;
@@ -548,6 +650,10 @@ int main(void)
         cmocka_unit_test(test_two_failures_at_load_without_the_library),
         cmocka_unit_test(test_a_folder_that_cannot_be_seen_holds_a_first_start),
         cmocka_unit_test(test_a_look_is_forgotten_when_the_job_is_held),
+        cmocka_unit_test(test_a_missing_mount_is_not_an_empty_folder),
+        cmocka_unit_test(test_what_stays_away_is_given_up_by_a_person),
+        cmocka_unit_test(test_a_release_for_another_reason_gives_up_nothing),
+        cmocka_unit_test(test_one_node_without_the_mount_is_not_believed),
         cmocka_unit_test(test_silence_does_not_stop_a_recovery),
         cmocka_unit_test(test_a_torn_one_is_passed_over_at_once),
         cmocka_unit_test(test_what_nobody_committed_is_never_taken),
