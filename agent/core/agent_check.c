@@ -70,6 +70,7 @@ static void check_pair(const struct agent_core *core, const struct agent_attempt
 
 void agent_core_check(const struct agent_core *core)
 {
+    CHECK(core->mail_due_ms <= agent_mail_next_due(core));
     CHECK(core->limits.attempts >= ATTEMPTS_PER_NODE_MAX);
     CHECK(core->fact_count <= core->limits.facts);
     CHECK(core->fact_next <= core->fact_count);

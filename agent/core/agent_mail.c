@@ -52,6 +52,11 @@ static struct agent_key *find_key(const struct agent_core *core, uint32_t job, u
     return NULL;
 }
 
+static void due_now(struct agent_core *core)
+{
+    core->mail_due_ms = core->now_ms < core->mail_due_ms ? core->now_ms : core->mail_due_ms;
+}
+
 static void answer_local_gets(struct agent_core *core, const struct msg_exchange *value)
 {
     for (uint32_t i = 0; i < core->limits.exchange_gets; i++) {
@@ -81,6 +86,7 @@ static void take_put(struct agent_core *core, const struct agent_attempt *a,
     }
     key->used = true;
     key->due = true;
+    due_now(core);
     key->put = *put;
     key->put.kind = EXCHANGE_PUT;
     key->put.job = a->job;
@@ -124,6 +130,7 @@ static void take_get(struct agent_core *core, const struct agent_attempt *a,
     for (uint32_t i = 0; i < core->limits.exchange_gets; i++) {
         if (!core->gets[i].used) {
             core->gets[i] = want;
+            due_now(core);
             return;
         }
     }
@@ -166,6 +173,7 @@ static void take_checkpoint(struct agent_core *core, const struct agent_attempt 
     }
     place->used = true;
     place->send_ms = core->now_ms;
+    due_now(core);
     place->local_rank = mail->local_rank;
     place->id = mail->id;
     place->message = mail->u.checkpoint;
@@ -188,6 +196,7 @@ void agent_on_checkpoint_answer(struct agent_core *core, const struct msg_checkp
                    said->accepted ? 0 : -ESTALE);
         (void)text_copy(mail->text, sizeof(mail->text), said->text);
         c->used = false;
+        core->mail_due_ms = agent_mail_next_due(core);
         return;
     }
 }
@@ -243,6 +252,7 @@ void agent_mail_session(struct agent_core *core)
     for (uint32_t i = 0; i < core->limits.checkpoints; i++) {
         core->checkpoints[i].send_ms = core->now_ms;
     }
+    due_now(core);
 }
 
 void agent_mail_end(struct agent_core *core, uint32_t job, uint32_t attempt)
@@ -257,6 +267,7 @@ void agent_mail_end(struct agent_core *core, uint32_t job, uint32_t attempt)
         get->used = get->used && !(get->job == job && get->attempt == attempt);
         get->due = get->due && get->used;
     }
+    core->mail_due_ms = agent_mail_next_due(core);
 }
 
 void agent_mail_forget(struct agent_core *core, uint32_t job, uint32_t attempt)
@@ -266,6 +277,7 @@ void agent_mail_forget(struct agent_core *core, uint32_t job, uint32_t attempt)
         struct agent_checkpoint *c = &core->checkpoints[i];
         c->used = c->used && !(c->message.job == job && c->message.attempt == attempt);
     }
+    core->mail_due_ms = agent_mail_next_due(core);
 }
 
 static void flush_exchange(struct agent_core *core)
@@ -293,6 +305,9 @@ static void flush_exchange(struct agent_core *core)
 
 void agent_mail_flush(struct agent_core *core)
 {
+    if (core->now_ms < core->mail_due_ms) {
+        return; /* the tables are large, and nearly always there is nothing in them */
+    }
     flush_exchange(core);
     for (uint32_t i = 0; i < core->limits.checkpoints && agent_emit_room(core); i++) {
         struct agent_checkpoint *c = &core->checkpoints[i];
@@ -301,20 +316,17 @@ void agent_mail_flush(struct agent_core *core)
             c->send_ms = core->now_ms + AGENT_CHECKPOINT_AGAIN_MS;
         }
     }
+    core->mail_due_ms = agent_mail_next_due(core);
 }
 
-uint64_t agent_mail_deadline(const struct agent_core *core)
+uint64_t agent_mail_next_due(const struct agent_core *core)
 {
     uint64_t deadline = UINT64_MAX;
     for (uint32_t i = 0; i < core->limits.exchange_keys; i++) {
-        if (core->keys[i].due) {
-            return core->now_ms;
-        }
+        deadline = core->keys[i].due ? core->now_ms : deadline;
     }
     for (uint32_t i = 0; i < core->limits.exchange_gets; i++) {
-        if (core->gets[i].due) {
-            return core->now_ms;
-        }
+        deadline = core->gets[i].due ? core->now_ms : deadline;
     }
     for (uint32_t i = 0; i < core->limits.checkpoints; i++) {
         const struct agent_checkpoint *c = &core->checkpoints[i];
@@ -323,4 +335,9 @@ uint64_t agent_mail_deadline(const struct agent_core *core)
         }
     }
     return deadline;
+}
+
+uint64_t agent_mail_deadline(const struct agent_core *core)
+{
+    return core->mail_due_ms;
 }

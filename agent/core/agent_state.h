@@ -221,6 +221,7 @@ struct agent_core {
     struct agent_key *keys;
     struct agent_get *gets;
     struct agent_checkpoint *checkpoints;
+    uint64_t mail_due_ms; /* before then none of these three is due */
     struct fact *facts; /* oldest first */
     uint32_t fact_count;
     uint32_t fact_next; /* of this session: the first one not sent yet */
@@ -311,6 +312,7 @@ void agent_mail_end(struct agent_core *core, uint32_t job, uint32_t attempt);
 void agent_mail_forget(struct agent_core *core, uint32_t job, uint32_t attempt);
 void agent_mail_flush(struct agent_core *core);
 uint64_t agent_mail_deadline(const struct agent_core *core);
+uint64_t agent_mail_next_due(const struct agent_core *core); /* looks through all */
 
 /* agent_peer.c: questions in all directions, and the fence. */
 void agent_on_peer_question(struct agent_core *core, const struct agent_event *event);

@@ -101,6 +101,8 @@ static uint64_t slot_limit_ms(const struct job *job, const struct slot *slot)
 static uint64_t limit_over_ms(const struct core *core, const struct job *job)
 {
     uint64_t latest = 0;
+    uint64_t limit = 0;
+    const struct slot *before = NULL; /* of those phases the limit is */
     for (uint32_t i = 0; i < job->slot_count; i++) {
         const struct slot *slot = core_slot(core, job, i);
         const struct node *node = core_node(core, slot->d.node);
@@ -110,7 +112,10 @@ static uint64_t limit_over_ms(const struct core *core, const struct job *job)
         if (!slot->mailbox || slot->progress_ms == 0) {
             return NEVER;
         }
-        uint64_t limit = slot_limit_ms(job, slot);
+        if (before == NULL || before->phases != slot->phases || before->phase != slot->phase) {
+            limit = slot_limit_ms(job, slot);
+            before = slot;
+        }
         uint64_t until = limit == NEVER ? NEVER : slot->progress_ms + limit;
         latest = until > latest ? until : latest;
     }

@@ -86,18 +86,6 @@ void link_clock(struct core *core, struct node *node, uint64_t sent_ms)
     node->beat_sent_ms = sent_ms + (uint64_t)node->clock_offset_ms;
 }
 
-/* Who may be asked at this moment. A suspect finds its probers among these alone: a thousand of them
- * must not look through thousands of silent nodes each, nor take for nobody who stands behind them. */
-static void list_heard(struct core *core)
-{
-    core->heard_count = 0;
-    for (uint32_t i = 0; i < core->node_count; i++) {
-        if (reachable(core, &core->nodes[i])) {
-            core->heard[core->heard_count++] = i + 1;
-        }
-    }
-}
-
 /* The next of those that are heard, from place `from` on, on another rack if `other_rack`. The rack is
  * looked for so far and no further: one beside the target is as good as none elsewhere. */
 static struct node *pick_prober(struct core *core, const struct node *target, uint32_t from,
@@ -583,32 +571,47 @@ static void look_at_breaker(struct core *core)
 
 /* ---- each step ------------------------------------------------------------------------------ */
 
+/* The one walk over all nodes: who is a suspect by now, and who is heard. A suspect finds its probers
+ * among these alone: a thousand of them must not look through thousands of silent nodes each, nor take
+ * for nobody who stands behind them. Returns how many are suspects. */
+static uint32_t look_at_all(struct core *core)
+{
+    bool ready = core_ready(core);
+    uint64_t silent_ms = (uint64_t)MISSED_BEATS * core->config.beat_ms + SLACK_MS;
+    uint32_t suspects = 0;
+    core->heard_count = 0;
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        struct node *node = &core->nodes[i];
+        uint64_t heard = node->beat_ms != 0 ? node->beat_ms : core->start_ms;
+        if (ready && core->t - heard >= silent_ms && node->goodbye_ms <= core->t) {
+            link_suspect(core, node, "its third beat is missing");
+        }
+        suspects += node->suspect_ms != 0 ? 1 : 0;
+        if (reachable(core, node)) {
+            core->heard[core->heard_count++] = i + 1;
+        }
+    }
+    return suspects;
+}
+
 void link_look(struct core *core)
 {
     core->nobody.job = 0;
-    bool ready = core_ready(core);
-    for (uint32_t i = 0; i < core->node_count; i++) {
-        struct node *node = &core->nodes[i];
-        if (!watched(node) || node->goodbye_ms > core->t) {
-            continue;
-        }
-        uint64_t heard = node->beat_ms != 0 ? node->beat_ms : core->start_ms;
-        if (node->suspect_ms == 0 && ready &&
-            core->t - heard >= (uint64_t)MISSED_BEATS * core->config.beat_ms + SLACK_MS) {
-            link_suspect(core, node, "its third beat is missing");
-        }
-    }
-    list_heard(core);
+    uint32_t suspects = look_at_all(core);
     if (core->heard_count == 0 && ever_heard(core)) {
         core->alone_ms = core->t;
     }
-    look_at_breaker(core);
-    for (uint32_t i = 0; i < core->node_count; i++) {
+    if (suspects > BREAKER_FLOOR || core->g.breaker_open) {
+        look_at_breaker(core);
+    }
+    for (uint32_t i = 0; i < core->node_count && suspects > 0; i++) {
         if (core->nodes[i].suspect_ms != 0) {
             look_at_suspect(core, &core->nodes[i]);
         }
     }
-    begin_rounds(core);
+    if (suspects > 0) {
+        begin_rounds(core);
+    }
 }
 
 void link_due(const struct core *core, uint64_t *due_ms)

@@ -27,23 +27,24 @@ enum link_state {
 struct node {
     struct record_image_node d;
     /* soft */
-    uint8_t link;            /* enum link_state */
-    bool agent_silent;       /* its steps move although nobody reaches the agent */
-    uint64_t session;        /* 0 = none */
-    uint64_t beat_ms;        /* receipt of the last beat or hello */
-    uint64_t beat_sent_ms;   /* when its agent sent it, as far as its beats can tell */
+    uint8_t link;          /* enum link_state; these first ones are looked at for all nodes */
+    bool set_aside;        /* rows about it cannot be read: no opinion, see core_quarantine_node */
+    bool agent_silent;     /* its steps move although nobody reaches the agent */
+    uint64_t session;      /* 0 = none */
+    uint64_t beat_ms;      /* receipt of the last beat or hello */
+    uint64_t suspect_ms;   /* since when; 0 = is not */
+    uint64_t goodbye_ms;   /* until then its silence is expected; 0 = none */
+    uint64_t beat_sent_ms; /* when its agent sent it, as far as its beats can tell */
     int64_t clock_offset_ms; /* least (receipt - sent) of this session in the last minute or two */
     int64_t clock_next_ms;   /* … of the minute that runs */
     uint64_t clock_turn_ms;  /* end of that minute; 0 = no beat yet */
     uint64_t beat_sequence;
     uint64_t ends_sequence;
     uint64_t fact_sequence;
-    uint64_t suspect_ms;   /* since when; 0 = is not */
     uint32_t witness;      /* node of the same job whose steps tell that this one still works */
     uint64_t witness_step; /* … at its first beat after this one became suspect */
     uint64_t closed_ms;    /* since when without a session; 0 = has one */
     uint64_t ack_ms;       /* last ack sent */
-    uint64_t goodbye_ms;   /* until then its silence is expected; 0 = none */
     uint8_t goodbye;       /* enum goodbye_kind */
     uint32_t probers[PROBERS_MAX]; /* asked in this round; 0 once they have answered */
     bool no_prober;                /* the last round found nobody who could be asked */
@@ -68,7 +69,6 @@ struct node {
     bool reported;   /* reports are of this process's lifetime */
     bool checks_ok;  /* a beat of this session said so */
     bool checks_bad; /* a beat of this session said the contrary */
-    bool set_aside;  /* rows about it cannot be read: no opinion, see core_quarantine_node */
 };
 
 struct mark {

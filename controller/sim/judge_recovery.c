@@ -225,7 +225,8 @@ void judge_lost(struct sim *sim, const struct record_node_lost *lost)
     }
     const struct sim_host *host = &sim->hosts[index];
     const struct sim_controller *ctl = &sim->ctl;
-    bool in_reach = agent_runs(host) && host->slow_ms == 0 && host->flap_ms == 0 &&
+    bool deaf = sim->options.mutation == SIM_DEAF; /* nobody is in reach, however well */
+    bool in_reach = !deaf && agent_runs(host) && host->slow_ms == 0 && host->flap_ms == 0 &&
                     net_path_open(sim, (uint32_t)index, NET_CONTROLLER) &&
                     net_path_open(sim, NET_CONTROLLER, (uint32_t)index);
     bool well = sim->now_ms >= host->trouble_ms + WELL_MS &&
