@@ -62,6 +62,15 @@ static void run_daemon(struct daemon *daemon)
     }
 }
 
+/* In the midst of the loop's long work: only what is cheap then, one round of each daemon. */
+static void pause_cb(void *context)
+{
+    struct api *api = context;
+    for (uint32_t i = 0; i < api->daemon_count && !api->closing; i++) {
+        run_daemon(&api->daemons[i]);
+    }
+}
+
 /* A resumed connection is only looked at in the next MHD_run: soon, but not from within a callback
  * of libmicrohttpd itself. */
 void api_kick(struct api *api)
@@ -194,6 +203,7 @@ static int open_all(struct api *api, const struct api_options *options, struct e
     if (code == 0 && given(options->listen_rest)) {
         code = open_tcp(api, options->listen_rest, err);
     }
+    loop_set_pause(api->loop, pause_cb, api);
     return code == 0 ? loop_on_commit(api->loop, commit_cb, api) : code;
 }
 

@@ -174,6 +174,7 @@ static void node_said(struct agents *agents, struct link *link, struct message *
             message->u.fact.fact.receive_ms = loop_wall_ms();
         }
         loop_message(agents->loop, link->id, message);
+        loop_may_pause(agents->loop);
         return;
     }
     message_pool_give(loop_messages(agents->loop), message);

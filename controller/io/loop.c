@@ -91,6 +91,9 @@ struct loop {
     void *fatal_context;
     bool fatal_told;
     struct watcher watchers[LOOP_WATCHERS_MAX];
+    struct watcher pause; /* callback NULL: nobody */
+    uint64_t pause_us;    /* when it last was */
+    bool pausing;
     const struct drill *drill;
     const char *cluster_id;
     struct loop_figures figures;
@@ -151,6 +154,7 @@ static void step_events(struct loop *loop)
         step(loop, &queued->event);
         message_pool_give(&loop->messages, queued->message);
         queued->message = NULL;
+        loop_may_pause(loop);
     }
 }
 
@@ -330,11 +334,13 @@ static void release_batch(struct loop *loop, struct batch *batch)
 {
     bool crash = loop->drill != NULL && loop->drill->at == DRILL_MID &&
                  batch_holds(batch, loop->drill->sequence);
+    loop->leaving = batch; /* who goes away in a pause is not called back */
     batch_log_trace(batch);
     uint32_t count = batch_action_count(batch);
     uint32_t end = crash ? (count + 1) / 2 : count;
     for (uint32_t index = 0; index < end; index++) {
         carry(loop, batch_action(batch, index));
+        loop_may_pause(loop);
     }
     if (loop->carrier != NULL && count > 0) {
         loop->carrier(loop->carrier_context, NULL);
@@ -342,7 +348,6 @@ static void release_batch(struct loop *loop, struct batch *batch)
     if (crash) {
         drill_die();
     }
-    loop->leaving = batch;
     batch_call_back(batch);
     loop->leaving = NULL;
 }
@@ -456,6 +461,26 @@ static void seal(struct loop *loop)
         take_snapshot(loop);
     }
     store_status(loop->store, &loop->store_status);
+}
+
+/* What was stepped so far is handed to the store, what became durable meanwhile is let go of, and
+ * then others have their turn. */
+void loop_may_pause(struct loop *loop)
+{
+    const uint64_t now_us = uv_hrtime() / 1000;
+    if (now_us - loop->pause_us < LOOP_PAUSE_US || loop->pausing || loop->finished) {
+        return;
+    }
+    loop->pausing = true;
+    seal(loop);
+    store_poll(loop->store, &loop->store_status);
+    look_at_store(loop);
+    release(loop);
+    if (loop->pause.callback != NULL && !loop->finished) {
+        loop->pause.callback(loop->pause.context);
+    }
+    loop->pausing = false;
+    loop->pause_us = uv_hrtime() / 1000;
 }
 
 static void timer_cb(uv_timer_t *timer)
@@ -682,8 +707,16 @@ int loop_on_commit(struct loop *loop, loop_callback *callback, void *context)
     return -ENOSPC;
 }
 
+void loop_set_pause(struct loop *loop, loop_callback *callback, void *context)
+{
+    loop->pause = (struct watcher){callback, context};
+}
+
 void loop_forget(struct loop *loop, const void *context)
 {
+    if (loop->pause.context == context) {
+        loop->pause = (struct watcher){NULL, NULL};
+    }
     for (uint32_t index = 0; index < LOOP_WATCHERS_MAX; index++) {
         if (loop->watchers[index].context == context) {
             loop->watchers[index] = (struct watcher){NULL, NULL};

@@ -24,6 +24,7 @@
 enum {
     LOOP_EVENTS_MAX = 4096,   /* queued events of agents; the next one has them stepped at once */
     LOOP_REQUESTS_MAX = 1024, /* requests without an answer; the next one is refused */
+    LOOP_PAUSE_US = 4000,     /* so long long work may take before others are looked after */
     LOOP_REQUEST_US = 2000,   /* of one turn for requests; the rest waits for the next turn */
 };
 
@@ -85,6 +86,12 @@ void loop_when_durable(struct loop *loop, loop_callback *callback, void *context
  */
 enum { LOOP_WATCHERS_MAX = 8 };
 MUST_CHECK int loop_on_commit(struct loop *loop, loop_callback *callback, void *context);
+/* Calls back during long work, such as the orders for a whole fleet, LOOP_PAUSE_US after the last time
+ * and at the end of a turn: people who only look need not wait for all of it. What the callback sees
+ * of the core is whole; what it asks for is done later, as ever. One of them; NULL: nobody. */
+void loop_set_pause(struct loop *loop, loop_callback *callback, void *context);
+/* For those who do such work piece by piece: pauses when it is time to. */
+void loop_may_pause(struct loop *loop);
 /* Drops every reply and callback of this context: the caller goes away. Requests still happen. */
 void loop_forget(struct loop *loop, const void *context);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "controller/core/layout.h"
 #include "controller/sim/world.h"
 #include "proto/base/hash.h"
 #include "proto/base/mem.h"
@@ -137,7 +138,8 @@ static void make_limits(struct sim *sim)
     sim->core_limits = core_limits_default;
     sim->core_limits.agents = sim->options.hosts + 4;
     sim->core_limits.jobs = SIM_JOBS_MAX + 4;
-    sim->core_limits.slots = sim->options.hosts * 4;
+    const uint32_t slots = sim->options.hosts * 4;
+    sim->core_limits.slots = slots < 2 * LAYOUT_SLOTS_MAX ? slots : 2 * LAYOUT_SLOTS_MAX;
     sim->core_limits.incidents = 64;
     sim->core_limits.facts = 1024;
     sim->core_limits.recoveries = 64;

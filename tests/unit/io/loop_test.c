@@ -79,6 +79,11 @@ static bool has_count(void *context)
     return *(const uint32_t *)context > 0;
 }
 
+static bool has_revision(void *context)
+{
+    return loop_revision(context) > 0;
+}
+
 static struct request pause_request(void)
 {
     struct request request = {.verb = REQUEST_AUTOMATION, .automation = AUTOMATION_PAUSE};
@@ -98,9 +103,8 @@ static void test_held_until_durable(void **state)
     struct bench bench;
     static struct client client;
     bench_open(&bench, &options);
-    bench_run(&bench, 50); /* the term is written */
+    assert_true(bench_until(&bench, has_revision, bench.loop, 5000)); /* the term is written */
     uint64_t revision = loop_revision(bench.loop);
-    assert_true(revision > 0);
     gate_set(&gate, true);
     client_open(&bench, &client);
     client_hello(&client, "gpu-0001", BOOT_A, 1);
@@ -181,6 +185,52 @@ static void test_forget(void **state)
     assert_int_equal(loop_request(bench.loop, &request, reply_cb, &stays), 0);
     assert_true(bench_until(&bench, has_answer, &stays, 2000));
     assert_int_equal(commits, before);
+    bench_close(&bench);
+}
+
+/* ---- pauses in long work ------------------------------------------------------------------- */
+
+struct leaver {
+    struct loop *loop;
+    uint32_t pauses;
+    uint32_t durable;
+};
+
+static void leave_cb(void *context)
+{
+    struct leaver *leaver = context;
+    leaver->pauses++;
+    loop_forget(leaver->loop, &leaver->durable);
+}
+
+/* Who goes away while what he waited for is being let go of is not called back any more. */
+static void test_leaving_in_a_pause(void **state)
+{
+    (void)state;
+    static struct gate gate = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                               .moved = PTHREAD_COND_INITIALIZER};
+    const struct bench_options options = {.hook = gate_hook, .hook_context = &gate};
+    struct bench bench;
+    bench_open(&bench, &options);
+    assert_true(bench_until(&bench, has_revision, bench.loop, 5000));
+    gate_set(&gate, true);
+    struct leaver leaver = {.loop = bench.loop};
+    struct answers answers = {0};
+    struct request request = pause_request();
+    assert_int_equal(loop_request(bench.loop, &request, reply_cb, &answers), 0);
+    bench_run(&bench, 50);
+    loop_when_durable(bench.loop, count_cb, &leaver.durable);
+    assert_int_equal(leaver.durable, 0);
+    loop_set_pause(bench.loop, leave_cb, &leaver);
+    gate_set(&gate, false);
+    assert_true(bench_until(&bench, has_answer, &answers, 2000));
+    bench_run(&bench, 20);
+    assert_true(leaver.pauses > 0);
+    assert_int_equal(leaver.durable, 0);
+    loop_forget(bench.loop, &leaver);
+    uint32_t before = leaver.pauses;
+    loop_may_pause(bench.loop);
+    assert_int_equal(leaver.pauses, before);
     bench_close(&bench);
 }
 
@@ -587,6 +637,7 @@ int main(void)
         cmocka_unit_test(test_held_until_durable),
         cmocka_unit_test(test_one_answer_each),
         cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_leaving_in_a_pause),
         cmocka_unit_test(test_failing_disk),
         cmocka_unit_test(test_replay_gives_the_same_state),
         cmocka_unit_test(test_order_carries_the_file),
