@@ -294,6 +294,11 @@ TEST_NEED_shim := shim base
 TEST_NEED_rank := rank base
 TEST_NEED_trainer := trainer rank base
 TEST_NEED_scenario := sim core agent_core base
+TEST_NEED_fault := api io core db wire config base
+# What these tests share with those of another room.
+TEST_MORE_fault := tests/unit/db/db_help.c tests/unit/db/fault_vfs.c
+# Calls of ours, not of the libraries, that tests/fault stands in front of.
+TEST_LIBS_fault := $(addprefix -Wl$(COMMA)--wrap=,renameat2 unlink fsync malloc calloc realloc)
 TEST_LIBS_sim := -lm
 TEST_LIBS_core := -lm
 TEST_LIBS_trainer := $(CUDA_LIBS) -lxxhash -lm
@@ -302,11 +307,12 @@ TEST_ROOMS := $(patsubst tests/unit/%/,%,$(wildcard tests/unit/*/))
 tests_in = $(patsubst %.c,$(BUILD)/%,$(wildcard $1/*_test.c))
 UNIT_TESTS := $(foreach room,$(TEST_ROOMS),$(call tests_in,tests/unit/$(room)))
 SCENARIO_TESTS := $(call tests_in,tests/scenario)
+FAULT_TESTS := $(call tests_in,tests/fault)
 
 # $1: folder, $2: room. Other .c files in the folder are helpers of all its tests.
 define test_rule
 $(call tests_in,$1): $(BUILD)/%: $(BUILD)/obj/%.o \
-    $(call objects,$(filter-out %_test.c,$(wildcard $1/*.c))) \
+    $(call objects,$(filter-out %_test.c,$(wildcard $1/*.c)) $(TEST_MORE_$2)) \
     $(call archives_of,testlib $(TEST_NEED_$2))
 	@echo "  LINK  $$@"
 	@mkdir -p $$(@D)
@@ -316,6 +322,7 @@ endef
 $(foreach room,$(TEST_ROOMS),$(if $(call tests_in,tests/unit/$(room)),\
     $(eval $(call test_rule,tests/unit/$(room),$(room)))))
 $(if $(SCENARIO_TESTS),$(eval $(call test_rule,tests/scenario,scenario)))
+$(if $(FAULT_TESTS),$(eval $(call test_rule,tests/fault,fault)))
 
 # Fuzz targets: libFuzzer's entry point, driven by tests/fuzz/driver.c, so any compiler will do.
 FUZZ_NEED := config base
@@ -345,7 +352,9 @@ $(foreach file,$(wildcard tests/fuzz/*_fuzz.c),\
     $(eval $(call fuzz_rule,$(patsubst %_fuzz,%,$(basename $(notdir $(file)))))))
 
 # Programs that only tests start: tests/bin/name.c, libc only but for what is said below.
-TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bin/*.c tests/bench/*.c))
+PRELOAD := $(BUILD)/tests/bin/fault_preload.so
+TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,\
+    $(filter-out %_preload.c,$(wildcard tests/bin/*.c tests/bench/*.c)))
 $(TEST_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o
 	@echo "  LINK  $@"
 	@mkdir -p $(@D)
@@ -357,6 +366,17 @@ TEST_PROGRAM_LIBS_mailbox_tool := $(BUILD)/lib/rank.a
 TEST_PROGRAM_LIBS_layout_bench := $(BUILD)/lib/core.a $(BUILD)/lib/base.a
 $(BUILD)/tests/bench/layout_bench: $(BUILD)/lib/core.a $(BUILD)/lib/base.a
 $(BUILD)/tests/bench/rank_bench $(BUILD)/tests/bin/mailbox_tool: $(BUILD)/lib/rank.a
+
+TEST_PROGRAM_LIBS_journal_fold := $(call archives_of,db core base) $(call libs_of,db)
+$(BUILD)/tests/bin/journal_fold: $(call archives_of,db core base)
+
+# Goes into any program, so it has no sanitizer of its own; and where it stands in front of malloc,
+# nothing of it may be allocated late.
+$(PRELOAD): tests/bin/fault_preload.c $(STAMP)
+	@echo "  LINK  $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -fsanitize% -fno-sanitize%,$(BASE_CFLAGS)) $(CPPFLAGS) $(CFLAGS) \
+	    -fno-builtin -fPIC -ftls-model=initial-exec -shared $(LDFLAGS) -o $@ $<
 
 # A fleet of agents in one process, and what measures with it: make bench.
 SWARM := $(BUILD)/tests/swarm
@@ -375,17 +395,20 @@ $(GPU_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/unit/trainer/ke
 .PHONY: gpu-build
 gpu-build: $(BUILD)/keepstep-trainer $(LIBKEEPSTEP) $(GPU_PROGRAMS)
 
-.PHONY: tests unit-build scenario-build fuzz-build
+.PHONY: tests unit-build scenario-build fault-build fuzz-build
 unit-build: $(UNIT_TESTS) $(TEST_PROGRAMS) $(SWARM) $(GPU_PROGRAMS)
 scenario-build: $(SCENARIO_TESTS)
+fault-build: $(FAULT_TESTS) $(PRELOAD)
 fuzz-build: $(FUZZ_TESTS)
-tests: unit-build scenario-build fuzz-build
+tests: unit-build scenario-build fault-build fuzz-build
 # For tests/run.sh: what there is to run, one a line.
-.PHONY: list-unit list-scenario list-fuzz
+.PHONY: list-unit list-scenario list-fault list-fuzz
 list-unit:
 	@printf '%s\n' $(sort $(UNIT_TESTS))
 list-scenario:
 	@printf '%s\n' $(sort $(SCENARIO_TESTS))
+list-fault:
+	@printf '%s\n' $(sort $(FAULT_TESTS))
 list-fuzz:
 	@printf '%s\n' $(sort $(FUZZ_TESTS))
 
@@ -397,7 +420,7 @@ FUZZ_RUNS ?=
 FUZZ_SEED ?= 1
 SIM_FLEETS ?= 200
 
-.PHONY: unit scenario sim fuzz e2e test test-all $(TEST_ROOMS:%=unit-%)
+.PHONY: unit scenario sim fault fuzz e2e test test-all $(TEST_ROOMS:%=unit-%)
 # Some tests start the programs that they test.
 unit: unit-build all
 	$(Q)$(RUN) programs $(UNIT_TESTS)
@@ -410,6 +433,9 @@ $(TEST_ROOMS:%=unit-%):
 	$(Q)$(RUN) programs $(call tests_in,tests/unit/$(@:unit-%=%))
 scenario: scenario-build
 	$(Q)$(RUN) programs $(SCENARIO_TESTS)
+# Programs, then scripts, which e2e runs too.
+fault: fault-build all $(TEST_PROGRAMS)
+	$(Q)$(RUN) fault $(FAULT_TESTS)
 sim: all
 	$(Q)$(RUN) sim $(SIM_FLEETS)
 # New seeds until stopped; those that fail are added to tests/sim/seeds.
@@ -419,7 +445,7 @@ sim-hunt: all
 fuzz: fuzz-build
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_RUNS=$(FUZZ_RUNS) FUZZ_SEED=$(FUZZ_SEED) \
 	    $(RUN) fuzz $(FUZZ_TESTS)
-e2e: all unit-build
+e2e: all unit-build fault-build
 	$(Q)$(RUN) e2e
 # Part of e2e too, and skipped there without Debian's python3-torch.
 .PHONY: test-pytorch
@@ -500,7 +526,8 @@ help:
 	@echo 'make demo       the whole story on this machine; KEEP=1 leaves it running'
 	@echo 'make test       everything that must pass before a commit (under 20 minutes)'
 	@echo 'make test-all   the full matrix: gcc and clang, plain, ASan + UBSan, TSan'
-	@echo 'make unit scenario sim fuzz e2e      the parts; make unit-core: one room'
+	@echo 'make unit scenario sim fault fuzz e2e      the parts; make unit-core: one room'
+	@echo 'make fault      cuts of the power; calls that fail: the first, the second, …'
 	@echo 'make sim-hunt   the simulator over new seeds until stopped; SIM_HUNT=100: so many'
 	@echo 'make test-pytorch      the PyTorch examples: a node is killed, the weights are the same'
 	@echo 'make lint       includes, purity, format, static analysis, banned words, shell'

@@ -29,6 +29,7 @@
 #include "agent/io/step_watch.h"
 #include "agent/probe/inventory.h"
 #include "proto/base/check.h"
+#include "proto/base/config.h"
 #include "proto/base/log.h"
 #include "proto/base/mem.h"
 #include "proto/base/notify.h"
@@ -314,6 +315,7 @@ int main(int argc, char **argv)
 {
     char text[TEXT_OUT_SIZE];
     enum options_result result = OPTIONS_RUN;
+    config_memory();
     if (argc > 1 && strcmp(argv[1], HELPER_WORD) == 0) {
         return helper_main(argc, argv);
     }

@@ -29,6 +29,7 @@
 #include "controller/io/spec_cache.h"
 #include "db/store.h"
 #include "proto/base/check.h"
+#include "proto/base/config.h"
 #include "proto/base/log.h"
 #include "proto/base/mem.h"
 #include "proto/base/notify.h"
@@ -615,6 +616,7 @@ int main(int count, char **arguments)
 {
     struct controller controller = {0};
     struct err err = {0};
+    config_memory();
     log_init(PROGRAM, LOG_INFO);
     if (parse_flags(count, arguments, &controller.flags, &err) < 0) {
         (void)fprintf(stderr, PROGRAM ": %s\n", err.text);

@@ -206,6 +206,23 @@ static int refuse_newer(const char *path, int64_t version, struct err *err)
                    path, (long long)version, STORE_SCHEMA_VERSION);
 }
 
+static int refuse_foreign(const char *path, struct err *err)
+{
+    return err_set(err, -EMEDIUMTYPE,
+                   "the database %s belongs to another program: name another file", path);
+}
+
+/* Whether there is a write-ahead log: somebody has the file open, or ended without closing it. */
+static bool has_wal(const char *path)
+{
+    char wal[FILE_PATH_MAX + 8];
+    (void)text_format(wal, sizeof(wal), "%s-wal", path); /* path was measured */
+    struct stat status;
+    return stat(wal, &status) == 0;
+}
+
+/* Of a file without a WAL only. Beside one the first page may be torn, where the power went while it
+ * was copied back; SQLite then takes it from the WAL, and store_file_check() looks at that. */
 static int check_header(int fd, const char *path, struct err *err)
 {
     uint8_t header[HEADER_SIZE];
@@ -227,8 +244,7 @@ static int check_header(int fd, const char *path, struct err *err)
                        path);
     }
     if (big_endian(header + HEADER_APPLICATION_AT) != STORE_APPLICATION_ID) {
-        return err_set(err, -EMEDIUMTYPE,
-                       "the database %s belongs to another program: name another file", path);
+        return refuse_foreign(path, err);
     }
     uint32_t version = big_endian(header + HEADER_VERSION_AT);
     return version > STORE_SCHEMA_VERSION ? refuse_newer(path, version, err) : 0;
@@ -272,7 +288,7 @@ int store_file_lock(const char *path, const struct store_options *options, char 
     }
     code = check_file_system(fd, found, options, err);
     code = code == 0 ? take_lock(fd, found, err) : code;
-    code = code == 0 ? check_header(fd, found, err) : code;
+    code = code == 0 && !has_wal(found) ? check_header(fd, found, err) : code;
     if (code < 0) {
         (void)close(fd);
         return code;
@@ -307,6 +323,26 @@ static int damaged(const char *path, const char *what, bool rebuild, struct err 
                    path, what, rebuild ? "" : ", or try --rebuild");
 }
 
+/* Anything but damage is of the disk or the memory, and says nothing about the file. */
+static int cannot_read(const char *path, int code, const struct err *reason, bool rebuild,
+                       struct err *err)
+{
+    return code == -EUCLEAN
+               ? damaged(path, reason->text, rebuild, err)
+               : err_set(err, code, "the database %s cannot be read: %s", path, reason->text);
+}
+
+/* What quick_check says of a page that it could not even get ends in SQLite's code: -EUCLEAN is a
+ * page that is wrong, all others are of the disk or the memory. */
+static int code_of_finding(const char *finding)
+{
+    const char *at = strstr(finding, "error code=");
+    uint64_t rc = 0;
+    return at != NULL && text_to_u64(at + strlen("error code="), INT32_MAX, &rc) == 0 && rc > 0
+               ? sql_code((int)rc)
+               : -EUCLEAN;
+}
+
 static int check_pages(sqlite3 *db, const char *path, bool rebuild, struct err *err)
 {
     /* The journal alone is what a rebuild needs. */
@@ -315,17 +351,17 @@ static int check_pages(sqlite3 *db, const char *path, bool rebuild, struct err *
     struct err reason = {0};
     int code = sql_prepare(db, sql, &statement, &reason);
     if (code < 0) {
-        return code == -EUCLEAN ? damaged(path, reason.text, rebuild, err)
-                                : err_set(err, code, "%s: %s", path, reason.text);
+        return cannot_read(path, code, &reason, rebuild, err);
     }
     int rc = sqlite3_step(statement);
     if (rc != SQLITE_ROW) {
-        code = damaged(path, sqlite3_errmsg(db), rebuild, err);
+        code = sql_error(db, rc, &reason, "checking its pages");
     } else if (!text_equal(sql_column_text(statement, 0), "ok")) {
-        code = damaged(path, sql_column_text(statement, 0), rebuild, err);
+        const char *finding = sql_column_text(statement, 0);
+        code = err_set(&reason, code_of_finding(finding), "%s", finding);
     }
     (void)sqlite3_finalize(statement); /* repeats the error of step */
-    return code;
+    return code < 0 ? cannot_read(path, code, &reason, rebuild, err) : 0;
 }
 
 /* The journal must end where its last writer said. */
@@ -337,6 +373,11 @@ static int check_end(sqlite3 *db, const char *path, struct err *err)
     int code = store_place_read(db, &place, &reason);
     if (code == 0) {
         code = sql_integer(db, "SELECT coalesce(max(seq), 0) FROM journal", &last, &reason);
+    }
+    bool missing = code == -EUCLEAN || code == -ENODATA ||
+                   (sqlite3_errcode(db) & 0xff) == SQLITE_ERROR; /* no such table, or column */
+    if (code < 0 && !missing) {
+        return cannot_read(path, code, &reason, false, err);
     }
     if (code < 0) {
         return err_set(err, -EUCLEAN,
@@ -356,16 +397,19 @@ static int check_end(sqlite3 *db, const char *path, struct err *err)
 static int check_inside(sqlite3 *db, const char *path, bool rebuild, int64_t *ret_version,
                         struct err *err)
 {
+    int64_t application = 0;
     int64_t version = 0;
     struct err reason = {0};
-    int code = sql_integer(db, "PRAGMA user_version", &version, &reason);
+    int code = sql_integer(db, "PRAGMA application_id", &application, &reason);
+    code = code == 0 ? sql_integer(db, "PRAGMA user_version", &version, &reason) : code;
     if (code < 0) {
-        return code == -EUCLEAN
-                   ? damaged(path, reason.text, rebuild, err)
-                   : err_set(err, code, "the database %s cannot be read: %s", path, reason.text);
+        return cannot_read(path, code, &reason, rebuild, err);
+    }
+    if (application != STORE_APPLICATION_ID) {
+        return refuse_foreign(path, err);
     }
     if (version > STORE_SCHEMA_VERSION) {
-        return refuse_newer(path, version, err); /* the header was from before a WAL's content */
+        return refuse_newer(path, version, err);
     }
     code = check_pages(db, path, rebuild, err);
     code = code == 0 ? check_end(db, path, err) : code;
@@ -378,14 +422,11 @@ static int check_inside(sqlite3 *db, const char *path, bool rebuild, int64_t *re
 int store_file_check(const char *path, const struct store_options *options, bool rebuild,
                      int64_t *ret_version, struct err *err)
 {
-    char wal[FILE_PATH_MAX + 8];
-    (void)text_format(wal, sizeof(wal), "%s-wal", path); /* path was measured */
-    struct stat status;
     /* Without a WAL nobody has the file open, and it can be read without leaving a trace. */
-    bool in_use = stat(wal, &status) == 0;
+    enum sql_open_mode mode = has_wal(path) ? SQL_READER : SQL_IMMUTABLE;
     sqlite3 *db = NULL;
     struct err reason = {0};
-    int code = sql_open(path, in_use ? SQL_READER : SQL_IMMUTABLE, options->vfs, &db, &reason);
+    int code = sql_open(path, mode, options->vfs, &db, &reason);
     if (code < 0) {
         return code == -EUCLEAN
                    ? damaged(path, reason.text, rebuild, err)

@@ -4,6 +4,7 @@
 #   tests/run.sh programs PROGRAM...   cmocka programs: every test in them counts
 #   tests/run.sh fuzz PROGRAM...       fuzz targets for FUZZ_SECONDS or FUZZ_RUNS each
 #   tests/run.sh sim FLEETS            random small fleets from seeds
+#   tests/run.sh fault PROGRAM...      the programs and the scripts of tests/fault
 #   tests/run.sh e2e [FILE...]         scripts of tests/e2e, fault, sim and lint
 #   tests/run.sh test | test-all       everything, as `make test` and `make test-all`
 #
@@ -275,6 +276,10 @@ variant() {
                 grep -E '/unit/(base|db|io|api|agent_io|rank)/')
             programs "${files[@]}"
             ;;
+        fault)
+            mapfile -t files < <(list "$folder" fault)
+            programs "${files[@]}"
+            ;;
         scenario)
             mapfile -t files < <(list "$folder" scenario)
             # Every commit is struck without sanitizers, and with them in the full matrix.
@@ -335,24 +340,28 @@ sim)
     sim_seeds
     ;;
 e2e) e2e "$@" ;;
+fault)
+    programs "$@"
+    e2e tests/fault/*_test.sh tests/fault/*_test.py
+    ;;
 test)
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario sim-200 sim-seeds kill-1 strike-1 fuzz-3 e2e
-    variant "$root/clang-asan" clang address,undefined unit scenario seeds-20 traces fuzz-3
+    variant "$root" gcc "" unit scenario fault sim-200 sim-seeds kill-1 strike-1 fuzz-3 e2e
+    variant "$root/clang-asan" clang address,undefined unit scenario fault seeds-20 traces fuzz-3
     ;;
 test-all)
     export KEEPSTEP_TEST_ALL=1
     TEST_TIMEOUT=7200
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario sim-2000 sim-seeds kill-1 kill-2 kill-3 strike-2 strike-3 fuzz-60 e2e
-    variant "$root/clang" clang "" unit scenario sim-200 traces e2e
-    variant "$root/gcc-asan" gcc address,undefined unit scenario sim-200 traces e2e
-    variant "$root/clang-asan" clang address,undefined unit scenario sim-200 traces fuzz-60 e2e
+    variant "$root" gcc "" unit scenario fault sim-2000 sim-seeds kill-1 kill-2 kill-3 strike-2 strike-3 fuzz-60 e2e
+    variant "$root/clang" clang "" unit scenario fault sim-200 traces e2e
+    variant "$root/gcc-asan" gcc address,undefined unit scenario fault sim-200 traces e2e
+    variant "$root/clang-asan" clang address,undefined unit scenario fault sim-200 traces fuzz-60 e2e
     variant "$root/gcc-tsan" gcc thread unit-threads e2e
     variant "$root/clang-tsan" clang thread unit-threads
     ;;
 *)
-    sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

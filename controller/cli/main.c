@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "controller/cli/cli.h"
+#include "proto/base/config.h"
 #include "proto/base/text.h"
 
 #define DEFAULT_SERVER "unix:/run/keepstep/api.sock"
@@ -44,6 +45,7 @@ static int run(struct cli *cli)
 
 int main(int count, char **arguments)
 {
+    config_memory();
     if (count > 1 && text_equal(arguments[1], "simulate")) {
         return tool_simulate(arguments + 1); /* its options are not ours */
     }

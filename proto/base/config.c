@@ -9,9 +9,20 @@
 
 #include "proto/base/check.h"
 #include "proto/base/config_tree.h"
+#include "proto/base/mem.h"
 #include "proto/base/text.h"
 
 enum { PATH_TEXT_SIZE = sizeof(((struct config_problem *)NULL)->path), SIBLINGS_MAX = 256 };
+
+static void give_back(void *memory)
+{
+    (void)mem_free(memory);
+}
+
+void config_memory(void)
+{
+    json_set_alloc_funcs(mem_block, give_back);
+}
 
 struct table {
     const struct config_key *keys;

@@ -64,6 +64,10 @@ struct config_report {
     struct config_problem problems[CONFIG_PROBLEMS_MAX];
 };
 
+/* From now on jansson's memory is mem.h's, in this process: what cannot be had ends it, instead of
+ * leaving a member out of a tree. Before anything else is asked of jansson. */
+void config_memory(void);
+
 /* On success *ret_tree owns a new JSON object with every default filled in (json_decref it).
  * -EINVAL: report has every problem; -E2BIG: the document is too long (also reported). */
 MUST_CHECK int config_parse_yaml(const char *text, size_t size, const struct config_key *keys,

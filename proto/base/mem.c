@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,13 @@ static void *allocate(size_t count, size_t size)
     return total > 0 ? calloc(count, size) : calloc(1, 1);
 }
 
+/* Nothing here may allocate. */
+__attribute__((noreturn, cold)) static void give_up(size_t count, size_t size)
+{
+    (void)dprintf(2, "out of memory: the system refuses %zu x %zu bytes; ending\n", count, size);
+    abort();
+}
+
 void *mem_try(size_t count, size_t size)
 {
     return must_fail() ? NULL : allocate(count, size);
@@ -39,8 +47,15 @@ void *mem_try(size_t count, size_t size)
 void *mem_alloc(size_t count, size_t size)
 {
     void *memory = allocate(count, size);
-    CHECK(memory != NULL);
+    if (memory == NULL) {
+        give_up(count, size);
+    }
     return memory;
+}
+
+void *mem_block(size_t size)
+{
+    return mem_alloc(1, size);
 }
 
 void *mem_grow(void *memory, size_t count, size_t size)
@@ -48,7 +63,9 @@ void *mem_grow(void *memory, size_t count, size_t size)
     size_t total = 0;
     CHECK(!__builtin_mul_overflow(count, size, &total));
     void *grown = realloc(memory, total > 0 ? total : 1);
-    CHECK(grown != NULL);
+    if (grown == NULL) {
+        give_up(count, size);
+    }
     return grown;
 }
 

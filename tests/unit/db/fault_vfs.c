@@ -199,7 +199,8 @@ static int file_size(sqlite3_file *file, sqlite3_int64 *size)
 
 static int file_lock(sqlite3_file *file, int level)
 {
-    return real_of(file)->pMethods->xLock(real_of(file), level);
+    int rc = strike(FAULT_LOCK);
+    return rc != SQLITE_OK ? rc : real_of(file)->pMethods->xLock(real_of(file), level);
 }
 
 static int file_unlock(sqlite3_file *file, int level)

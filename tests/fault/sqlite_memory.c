@@ -1,0 +1,84 @@
+/* sqlite_memory.c: see the header. */
+#include "tests/fault/sqlite_memory.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include <sqlite3.h>
+
+#include "proto/base/check.h"
+
+static struct {
+    sqlite3_mem_methods real;
+    _Atomic uint64_t nth; /* 0: none */
+    _Atomic bool ever;
+    _Atomic uint64_t calls;
+    _Atomic uint64_t hits;
+    _Atomic int64_t held;
+} memory;
+
+static bool strikes(void)
+{
+    uint64_t nth = memory.nth;
+    if (nth == 0) {
+        return false;
+    }
+    uint64_t call = ++memory.calls;
+    bool struck = memory.ever ? call >= nth : call == nth;
+    memory.hits += struck ? 1 : 0;
+    return struck;
+}
+
+static void *take(int size)
+{
+    void *block = strikes() ? NULL : memory.real.xMalloc(size);
+    memory.held += block != NULL ? 1 : 0;
+    return block;
+}
+
+static void *resize(void *block, int size)
+{
+    return strikes() ? NULL : memory.real.xRealloc(block, size);
+}
+
+static void give(void *block)
+{
+    memory.held -= block != NULL ? 1 : 0;
+    memory.real.xFree(block);
+}
+
+void sqlite_memory_install(void)
+{
+    int rc = sqlite3_config(SQLITE_CONFIG_GETMALLOC, &memory.real);
+    sqlite3_mem_methods ours = memory.real;
+    ours.xMalloc = take;
+    ours.xRealloc = resize;
+    ours.xFree = give;
+    rc = rc == SQLITE_OK ? sqlite3_config(SQLITE_CONFIG_MALLOC, &ours) : rc;
+    rc = rc == SQLITE_OK ? sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0) : rc;
+    rc = rc == SQLITE_OK ? sqlite3_initialize() : rc;
+    CHECK(rc == SQLITE_OK);
+}
+
+void sqlite_memory_fail(uint64_t nth, bool ever)
+{
+    memory.ever = ever;
+    memory.calls = 0;
+    memory.hits = 0;
+    memory.nth = nth;
+}
+
+void sqlite_memory_heal(void)
+{
+    memory.nth = 0;
+}
+
+uint64_t sqlite_memory_hits(void)
+{
+    return memory.hits;
+}
+
+int64_t sqlite_memory_held(void)
+{
+    return memory.held;
+}
