@@ -320,6 +320,7 @@ int main(int argc, char **argv)
         return helper_main(argc, argv);
     }
     log_init("keepstep-agent", LOG_INFO);
+    log_last_words();
     struct agent *agent = mem_alloc(1, sizeof(*agent));
     int r = agent_options_parse(argc, argv, &agent->options, &result, text, sizeof(text));
     if (r != 0) {

@@ -618,6 +618,7 @@ int main(int count, char **arguments)
     struct err err = {0};
     config_memory();
     log_init(PROGRAM, LOG_INFO);
+    log_last_words();
     if (parse_flags(count, arguments, &controller.flags, &err) < 0) {
         (void)fprintf(stderr, PROGRAM ": %s\n", err.text);
         return EXIT_USAGE;

@@ -194,7 +194,8 @@ static void take_output(struct agent_driver *driver)
     for (uint32_t i = 0; i < output->action_count; i++) {
         const struct agent_action *action = &output->actions[i];
         const bool beat = action->kind == AGENT_ACTION_SEND && action->u.message.kind == MSG_BEAT;
-        if (batch == 0 || (beat && driver->failing)) {
+        const bool end = action->kind == AGENT_ACTION_EXIT;
+        if (batch == 0 || ((beat || end) && driver->failing)) {
             act(driver, action);
         } else {
             hold(driver, action, batch);
@@ -268,6 +269,20 @@ static void tell_health(struct agent_driver *driver, bool ok, const char *text)
     driver_step(driver, &event);
 }
 
+/* Who ends this agent is not kept waiting for its disk: what could not be recorded, its goodbye with
+ * it, is as if it had been killed. */
+static void end_if_told(struct agent_driver *driver)
+{
+    for (const struct held *held = driver->held; held != NULL; held = held->next) {
+        if (held->action.kind == AGENT_ACTION_EXIT && !driver->io->closing) {
+            log_line(LOG_ERROR, "ending-unrecorded",
+                     "asked to end while the journal cannot be written: what it lacks is lost",
+                     NULL);
+            act(driver, &held->action);
+        }
+    }
+}
+
 static void commit(struct agent_driver *driver);
 
 static void retry_cb(uv_timer_t *timer)
@@ -292,6 +307,7 @@ static void commit_cb(uv_work_t *work, int status)
         if (first) {
             tell_health(driver, false, driver->work_err.text);
         }
+        end_if_told(driver);
         return;
     }
     driver->writing.count = 0;

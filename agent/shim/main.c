@@ -104,13 +104,18 @@ static void launch_take(int dir_fd, struct shim_launch *ret_launch, void **ret_m
                         struct verdict *verdict)
 {
     int result = shim_launch_read(dir_fd, ret_launch, ret_memory);
+    const char *wrong = result == -ENOENT    ? "missing"
+                        : result == -EBADMSG ? "torn or no launch file"
+                        : result == -EPROTO  ? "of another version"
+                        : result == -EINVAL  ? "against the rules (user, cookie, paths, variables)"
+                                             : NULL;
+    if (wrong != NULL) {
+        verdict_set(verdict, SHIM_EXIT_BAD, "the launch file is %s", wrong);
+    } else if (result != 0) {
+        verdict_set(verdict, SHIM_EXIT_SYSTEM, "the launch file cannot be read: %s",
+                    strerror(-result));
+    }
     if (result != 0) {
-        verdict_set(verdict, SHIM_EXIT_BAD, "the launch file is %s",
-                    result == -ENOENT    ? "missing"
-                    : result == -EBADMSG ? "torn or no launch file"
-                    : result == -EPROTO  ? "of another version"
-                    : result == -EINVAL  ? "against the rules (user, cookie, paths, variables)"
-                                         : strerror(-result));
         return;
     }
     if (start_user_check(ret_launch) != 0) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -212,6 +213,16 @@ static void end_publish(struct ranks *ranks, const struct shim_record *record)
     ranks->slots[record->rank].pending.kind = 0;
 }
 
+static void retry_later(struct ranks *ranks, int result, uint64_t now_ms)
+{
+    ranks->retry_ms = now_ms + RANKS_RETRY_MS;
+    if (!ranks->retry_said) {
+        ranks->retry_said = true;
+        (void)fprintf(stderr, "keepstep-ranks: ends cannot be recorded, trying again: %s\n",
+                      strerror(-result));
+    }
+}
+
 /* Records all ends that wait. true: none waits any more. */
 static bool ends_flush(struct ranks *ranks)
 {
@@ -225,10 +236,12 @@ static bool ends_flush(struct ranks *ranks)
     if (count == 0) {
         return true;
     }
-    if (ends_append(&ranks->ends, records, count) != 0) {
-        ranks->retry_ms = ends_mono_ms() + RANKS_RETRY_MS;
+    int result = ends_append(&ranks->ends, records, count);
+    if (result != 0) {
+        retry_later(ranks, result, ends_mono_ms());
         return false;
     }
+    ranks->retry_said = false;
     for (uint32_t i = 0; i < count; i++) {
         end_publish(ranks, &records[i]);
     }
@@ -416,8 +429,9 @@ static bool is_empty(const struct ranks *ranks)
 static void empty_record(struct ranks *ranks, uint64_t now_ms)
 {
     struct shim_record record = {.kind = SHIM_RECORD_EMPTY};
-    if (ends_append(&ranks->ends, &record, 1) != 0) {
-        ranks->retry_ms = now_ms + RANKS_RETRY_MS;
+    int result = ends_append(&ranks->ends, &record, 1);
+    if (result != 0) {
+        retry_later(ranks, result, now_ms);
         return;
     }
     ranks->status.empty = 1;

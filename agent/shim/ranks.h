@@ -37,6 +37,7 @@ struct ranks {
     bool kill_recorded;
     bool changed;      /* status changed since the caller last cleared it */
     uint64_t retry_ms; /* when to try recording again; 0 = nothing waits */
+    bool retry_said;   /* why, in the log */
     uint64_t sweep_ms; /* when to look or kill again; 0 = not needed */
     uint32_t sweeps;   /* kill rounds so far */
 };

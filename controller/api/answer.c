@@ -158,7 +158,7 @@ void http_answer_text(struct http_request *request, unsigned int status, const c
 {
     struct MHD_Response *response = MHD_create_response_from_buffer(
         size, (void *)(uintptr_t)(size > 0 ? text : ""), MHD_RESPMEM_MUST_COPY);
-    CHECK(response != NULL);
+    mem_needed(response);
     add_header(response, "Content-Type", type);
     add_header(response, "Cache-Control", "no-store");
     set_response(request, status, response);
@@ -170,7 +170,7 @@ void http_answer_stream(struct http_request *request, const char *type,
 {
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 65536, reader, context, done);
-    CHECK(response != NULL);
+    mem_needed(response);
     add_header(response, "Content-Type", type);
     add_header(response, "Cache-Control", "no-store");
     add_header(response, "X-Accel-Buffering", "no");

@@ -90,7 +90,7 @@ static size_t body_cb(char *data, size_t one, size_t count, void *context)
 static struct curl_slist *add(struct curl_slist *list, const char *line)
 {
     struct curl_slist *longer = curl_slist_append(list, line);
-    CHECK(longer != NULL);
+    mem_needed(longer);
     return longer;
 }
 

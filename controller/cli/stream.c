@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "controller/cli/client.h"
-#include "proto/base/check.h"
+#include "proto/base/mem.h"
 
 enum { LINES_MAX = 32 << 20, CLOCK_MS = 1000, SILENCE_S = 60 /* heartbeats come every 15 s */ };
 
@@ -126,7 +126,7 @@ static int transfer(struct cli *cli, struct stream *stream)
     sigset_t before;
     CURLcode result = CURLE_OK;
     CURLM *multi = curl_multi_init();
-    CHECK(multi != NULL);
+    mem_needed(multi);
     int interrupts = catch_interrupts(&before);
     if (curl_multi_add_handle(multi, stream->curl) == CURLM_OK) {
         run(stream, multi, interrupts, &result);

@@ -3,6 +3,7 @@
  * of JSON stays valid JSON. The static variables are set by log_init before any thread starts. */
 #include "proto/base/log.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -202,4 +203,22 @@ void log_line(enum log_level level, const char *event, const char *message, ...)
     va_end(pairs);
     line_text(&line, log_json ? "}\n" : "\n");
     (void)!write(STDERR_FILENO, line.text, line.size); /* nobody is left to tell */
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+/* abort() calls it in the thread that gave up, and ends the process when it returns. */
+static void abort_cb(int number)
+{
+    (void)number;
+    log_line(LOG_ERROR, "aborted",
+             "we or a library gave up, see above if there is more; what was decided is recorded",
+             NULL);
+}
+
+void log_last_words(void)
+{
+    const struct sigaction action = {.sa_handler = abort_cb, .sa_flags = (int)SA_RESETHAND};
+    int rc = sigaction(SIGABRT, &action, NULL);
+    CHECK(rc == 0); /* a signal that may be caught */
 }

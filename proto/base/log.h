@@ -18,6 +18,9 @@ void log_init(const char *program, enum log_level level);
 void log_format_json(bool json);
 void log_line(enum log_level level, const char *event, const char *message, ...)
     __attribute__((sentinel));
+/* From now on an abort is the last line of the log, a library's too, which would end us silently
+ * where the system refuses it what it needs. It still ends the process by SIGABRT. */
+void log_last_words(void);
 /* true when an environment or configuration key names a secret */
 bool log_is_secret(const char *key);
 

@@ -83,6 +83,14 @@ char *mem_strdup(const char *text)
     return copy;
 }
 
+void mem_needed(const void *memory)
+{
+    if (memory == NULL) {
+        (void)dprintf(2, "out of memory: the system refuses a library what it asks for; ending\n");
+        abort();
+    }
+}
+
 void mem_fail_at(uint64_t nth)
 {
     atomic_store_explicit(&fail_countdown, nth, memory_order_relaxed);

@@ -17,6 +17,8 @@ void *mem_grow(void *memory, size_t count, size_t size); /* realloc, aborts; new
 void *mem_free(void *memory);                            /* takes NULL; returns NULL */
 void *mem_block(size_t size); /* mem_alloc in malloc's shape, for libraries that take a function */
 char *mem_strdup(const char *text);
+/* Ends the process as mem_alloc does, when a library that allocates for us had to give NULL. */
+void mem_needed(const void *memory);
 void mem_fail_at(uint64_t nth); /* tests only: the nth following mem_try returns NULL */
 
 void mem_cleanup_free(void *pointer_to_pointer);

@@ -5,6 +5,7 @@
  * KIND:
  *     memory   malloc calloc realloc posix_memalign aligned_alloc            ENOMEM
  *     file     write pwrite writev fsync fdatasync ftruncate of files        ENOSPC
+ *              (but for the standard streams: what is said must be heard)
  *     socket   socket connect accept4 send* recv*, read and write of one     ECONNRESET
  *     open     open openat of files and folders, and what makes descriptors  EMFILE
  *     child    fork posix_spawn                                              EAGAIN
@@ -219,7 +220,8 @@ static bool is_mode(int fd, mode_t mode)
 
 static bool file_fails(int fd)
 {
-    return fault.kind == FILES && is_mode(fd, S_IFREG) && strikes(FILES, ENOSPC);
+    return fault.kind == FILES && fd > STDERR_FILENO && is_mode(fd, S_IFREG) &&
+           strikes(FILES, ENOSPC);
 }
 
 static bool socket_fails(int fd)
@@ -256,8 +258,6 @@ FRONT(int, socket, (int domain, int type, int protocol), (domain, type, protocol
       strikes(SOCKETS, EMFILE))
 FRONT(int, connect, (int fd, __CONST_SOCKADDR_ARG address, socklen_t size), (fd, address, size),
       strikes(SOCKETS, ECONNREFUSED))
-FRONT(int, accept4, (int fd, __SOCKADDR_ARG address, socklen_t *size, int flags),
-      (fd, address, size, flags), strikes(SOCKETS, ECONNABORTED))
 FRONT(ssize_t, read, (int fd, void *data, size_t size), (fd, data, size), socket_fails(fd))
 FRONT(ssize_t, readv, (int fd, const struct iovec *parts, int count), (fd, parts, count),
       socket_fails(fd))
@@ -275,6 +275,19 @@ FRONT(ssize_t, recvfrom,
       (fd, data, size, flags, from, length), strikes(SOCKETS, ECONNRESET))
 FRONT(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags),
       strikes(SOCKETS, ECONNRESET))
+
+/* Who had dialled is gone, as the kernel would say; else it would say so again and again. */
+int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags)
+{
+    NEXT(int (*)(int, __SOCKADDR_ARG, socklen_t *, int), "accept4");
+    int taken = next(fd, address, size, flags);
+    if (taken >= 0 && strikes(SOCKETS, ECONNABORTED)) {
+        (void)close(taken);
+        errno = ECONNABORTED;
+        return -1;
+    }
+    return taken;
+}
 
 /* ---- descriptors and children -------------------------------------------------------------- */
 

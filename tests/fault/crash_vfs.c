@@ -20,7 +20,14 @@
 #include "proto/base/prng.h"
 #include "proto/base/text.h"
 
-enum { SECTOR = 512, NAMES_MAX = 16, NAME_LENGTH = 96, PATH_LENGTH = 512, SHM_NOISE = 32768 };
+enum {
+    SECTOR = 512,
+    NAMES_MAX = 16,
+    NAME_LENGTH = 96,
+    PATH_LENGTH = 512,
+    SHM_NOISE = 32768,
+    NAMED_MAX = 64
+};
 
 /* A write; without data, a truncation to `offset`. */
 struct change {
@@ -71,6 +78,8 @@ static struct {
     bool cut;
     uint64_t at;
     uint64_t operations;
+    uint64_t named[NAMED_MAX]; /* operations on names */
+    uint32_t named_count;
     struct inode *inodes;
     struct names now;     /* what processes see */
     struct names durable; /* as of the folder's last sync */
@@ -251,6 +260,17 @@ static bool folder_was_synced(void)
     return good;
 }
 
+/* The same of an operation on names. */
+static bool strikes_name(void)
+{
+    bool cut = strikes();
+    if (disk.begun && disk.named_count < NAMED_MAX) {
+        disk.named[disk.named_count] = disk.operations;
+        disk.named_count++;
+    }
+    return cut;
+}
+
 /* ---- one open file ------------------------------------------------------------------------- */
 
 static struct crash_file *of(sqlite3_file *file)
@@ -408,7 +428,7 @@ static bool know(const char *path, struct inode **ret_inode)
     if (inode == NULL) {
         inode = new_inode();
         add_name(add_name_change(), path, inode);
-        good = !strikes();
+        good = !strikes_name();
     }
     *ret_inode = inode;
     pthread_mutex_unlock(&disk.mutex);
@@ -443,7 +463,7 @@ static bool forget(const char *path)
     bool good = !disk.cut;
     if (good && find(&disk.now, last_part(path)) != NULL) {
         add_name(add_name_change(), path, NULL);
-        good = !strikes();
+        good = !strikes_name();
     }
     pthread_mutex_unlock(&disk.mutex);
     return good;
@@ -514,7 +534,7 @@ int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, u
         struct name_change *change = add_name_change();
         add_name(change, from, NULL);
         add_name(change, to, inode);
-        good = !strikes();
+        good = !strikes_name();
     }
     pthread_mutex_unlock(&disk.mutex);
     return good ? __real_renameat2(from_fd, from, to_fd, to, flags) : no_power();
@@ -653,6 +673,7 @@ void crash_begin(uint64_t at)
     disk.begun = true;
     disk.at = at;
     disk.operations = 0;
+    disk.named_count = 0;
     pthread_mutex_unlock(&disk.mutex);
 }
 
@@ -667,4 +688,12 @@ uint64_t crash_operations(void)
     uint64_t operations = disk.operations;
     pthread_mutex_unlock(&disk.mutex);
     return operations;
+}
+
+uint64_t crash_name_operation(uint32_t index)
+{
+    pthread_mutex_lock(&disk.mutex);
+    uint64_t operation = index < disk.named_count ? disk.named[index] : 0;
+    pthread_mutex_unlock(&disk.mutex);
+    return operation;
 }

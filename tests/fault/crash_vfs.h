@@ -35,6 +35,8 @@ const char *crash_vfs(void);
 void crash_begin(uint64_t at);
 bool crash_is_cut(void);
 uint64_t crash_operations(void); /* changes and syncs since crash_begin */
+/* Which of them created, removed or renamed a file, in order; 0: there are no more. */
+uint64_t crash_name_operation(uint32_t index);
 /* Writes what the cut left into an existing, empty folder; without a cut, as if it were now. */
 void crash_lay_out(const char *folder, uint64_t seed, struct crash_figures *figures);
 /* Forgets the disk; all its files have been closed. */

@@ -12,7 +12,7 @@
 #include "proto/base/mem.h"
 #include "tests/fault/crash_vfs.h"
 
-enum { GO_ON_EVERY = 8, SEEDS = 3 };
+enum { GO_ON_EVERY = 8, COPY_BACK_EVERY = 7, SEEDS = 3, NAMED_MAX = 64 };
 
 static int history_up(void **state)
 {
@@ -79,8 +79,20 @@ static bool wait_durable(struct store *store, uint64_t ticket)
     return true;
 }
 
-/* Appends everything; half-way the controller ends and is started again, later it takes a snapshot.
- * Ends when the power goes. */
+/* Copies the WAL back, as the store does with a long one, so that the next commit begins it anew. */
+static bool copy_back(const struct life *life)
+{
+    sqlite3 *db = NULL;
+    int code = sql_open(life->folder.database, SQL_WRITER, crash_vfs(), &db, NULL);
+    code = code == 0 && !life->synced ? sql_exec(db, "PRAGMA synchronous=OFF", NULL) : code;
+    code = code == 0 ? sql_exec(db, "PRAGMA wal_checkpoint(PASSIVE)", NULL) : code;
+    (void)sql_close(db);
+    assert_true(code == 0 || crash_is_cut());
+    return code == 0;
+}
+
+/* Appends everything; now and then the WAL is copied back, half-way the controller ends and is
+ * started again, later it takes a snapshot. Ends when the power goes. */
 static void live(struct life *life)
 {
     const struct history *history = life->history;
@@ -98,6 +110,9 @@ static void live(struct life *life)
             assert_int_equal(history_append(history, life->store, commit, &ticket, NULL), 0);
             alive = wait_durable(life->store, ticket);
             life->acknowledged += alive ? 1 : 0;
+        }
+        if (alive && commit % COPY_BACK_EVERY == 0) {
+            alive = copy_back(life);
         }
     }
     if (life->store != NULL) {
@@ -146,14 +161,18 @@ static bool cut_at(const struct history *history, bool synced, uint64_t n, uint6
     return wrong == NULL;
 }
 
-/* How many operations a life has that nobody cuts short. */
-static uint64_t whole_life(const struct history *history, bool synced)
+/* How many operations a life has that nobody cuts short, and which of them were on names: those are
+ * few, and all visited. */
+static uint64_t whole_life(const struct history *history, bool synced, uint64_t named[NAMED_MAX])
 {
     struct life life = {.history = history, .synced = synced};
     folder_make_fast(&life.folder);
     crash_begin(0);
     live(&life);
     uint64_t operations = crash_operations();
+    for (uint32_t i = 0; i < NAMED_MAX; i++) {
+        named[i] = crash_name_operation(i);
+    }
     crash_end();
     assert_int_equal(life.acknowledged, history->commits);
     uint32_t commits = 0;
@@ -179,7 +198,8 @@ static void say(const char *what, uint64_t operations, const struct tally *tally
 static void without_syncs_decisions_are_lost(void **state)
 {
     const struct history *history = *state;
-    uint64_t operations = whole_life(history, false);
+    uint64_t named[NAMED_MAX];
+    uint64_t operations = whole_life(history, false, named);
     struct tally tally = {0};
     for (uint64_t n = operations; n > operations / 2 && tally.lives < VISITS_SANITIZED;
          n -= history_stride(operations)) {
@@ -192,13 +212,17 @@ static void without_syncs_decisions_are_lost(void **state)
 static void nothing_is_lost(void **state)
 {
     const struct history *history = *state;
-    uint64_t operations = whole_life(history, true);
+    uint64_t named[NAMED_MAX];
+    uint64_t operations = whole_life(history, true, named);
     uint64_t stride = history_stride(operations);
     struct tally tally = {0};
     for (uint64_t n = 1; n <= operations; n += stride) {
         for (uint64_t seed = 0; seed < (stride == 1 ? SEEDS : 1); seed++) {
             (void)cut_at(history, true, n, n * SEEDS + seed, &tally);
         }
+    }
+    for (uint32_t i = 0; i < NAMED_MAX && named[i] != 0 && stride > 1; i++) {
+        (void)cut_at(history, true, named[i], i, &tally);
     }
     say("synchronous=FULL", operations, &tally);
     assert_int_equal(tally.lost, 0);

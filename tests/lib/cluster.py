@@ -90,6 +90,7 @@ class Cluster:
         self.socket = str(self.folder / "api.sock")
         self.database = self.folder / "keepstep.db"
         self.controller = None
+        self.environment = None # of daemons that are started from now on; None: ours
         self.agents = {}
         self.names = [f"gpu-{i + 1:04d}" for i in range(nodes)]
         self._write_config()
@@ -131,7 +132,8 @@ class Cluster:
              "--config", str(self.folder / "controller.yaml"), "--database", str(self.database),
              "--listen-agents", f"{self.address(None)}:{self.agent_port}",
              "--listen-rest", "", "--listen-socket", self.socket, *flags],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            env=self.environment)
         log.close()
         if wait:
             self.until(lambda: self._alive() and self.get("/v1/version"), 10,
@@ -163,7 +165,8 @@ class Cluster:
              "--address", self.address(name), "--rack", f"r{index // 2 + 1:02d}",
              "--gpus", str(self.ranks_per_node), "--shim", str(self.build / "keepstep-ranks"),
              *self.agent_flags, *flags],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            env=self.environment)
         log.close()
 
     def start(self):

@@ -3,8 +3,11 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/base/log.h"
@@ -154,12 +157,37 @@ static void text_lines_read_well(void **state)
         strstr(text, "Z info  node 'gpu-7' is \"lost\" event=\"node-lost\" job=\"llama\"\n"));
 }
 
+/* As a library's abort() would be; and it still is one. */
+static void an_abort_is_the_last_line(void **state)
+{
+    (void)state;
+    struct capture capture;
+    char text[CAPTURE_SIZE];
+    capture_begin(&capture);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        log_init("keepstep-test", LOG_INFO);
+        log_format_json(true);
+        log_last_words();
+        abort();
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    capture_end(&capture, text);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    json_t *line = one_line(text);
+    assert_string_equal(field(line, "event"), "aborted");
+    assert_string_equal(field(line, "program"), "keepstep-test");
+    json_decref(line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_has_its_fields), cmocka_unit_test(levels_below_are_silent),
         cmocka_unit_test(secrets_are_masked),    cmocka_unit_test(hostile_values_stay_inside),
-        cmocka_unit_test(text_lines_read_well),
+        cmocka_unit_test(text_lines_read_well),  cmocka_unit_test(an_abort_is_the_last_line),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }
