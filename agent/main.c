@@ -272,7 +272,11 @@ static int run(struct agent *agent)
 {
     struct err err = {0};
     int r = uv_loop_init(&agent->loop);
-    CHECK(r == 0);
+    if (r != 0) {
+        log_line(LOG_ERROR, "start-failed", "the event loop cannot be made", "error",
+                 uv_strerror(r), NULL);
+        return EXIT_FAILED;
+    }
     agent->io.loop = &agent->loop;
     agent->io.options = &agent->options;
     r = open_all(agent, &err);

@@ -583,6 +583,20 @@ static int run_with_store(struct controller *controller)
     return status;
 }
 
+static int run_with_loop(struct controller *controller)
+{
+    struct err err = {0};
+    int result = uv_loop_init(&controller->uv);
+    if (result != 0) {
+        (void)err_set(&err, result, "the event loop cannot be made: %s", uv_strerror(result));
+        (void)store_close(controller->store, 0, NULL); /* nothing was appended */
+        return fail(EXIT_FAILED, &err);
+    }
+    int status = run_with_store(controller);
+    CHECK(uv_loop_close(&controller->uv) == 0);
+    return status;
+}
+
 static int start(struct controller *controller)
 {
     struct err err = {0};
@@ -604,9 +618,7 @@ static int start(struct controller *controller)
             log_line(LOG_INFO, "rebuilt", "all tables are folded again from the journal", NULL);
         }
     } else {
-        CHECK(uv_loop_init(&controller->uv) == 0);
-        status = run_with_store(controller);
-        CHECK(uv_loop_close(&controller->uv) == 0);
+        status = run_with_loop(controller);
     }
     (void)tls_key_free(controller->key);
     return status;

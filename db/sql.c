@@ -65,6 +65,7 @@ static int uri_of(struct buf *uri, const char *path, enum sql_open_mode mode)
         [SQL_NEW] = "?mode=rw",
         [SQL_WRITER] = "?mode=rw",
         [SQL_READER] = "?mode=ro",
+        [SQL_MENDER] = "?mode=rw",
         [SQL_IMMUTABLE] = "?mode=ro&immutable=1",
     };
     int code = buf_printf(uri, "file:");
@@ -85,6 +86,7 @@ static const char *settings_of(enum sql_open_mode mode)
                        "PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=0;"
                        "PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384;",
         [SQL_READER] = "PRAGMA query_only=ON; PRAGMA temp_store=MEMORY;",
+        [SQL_MENDER] = "PRAGMA query_only=ON; PRAGMA temp_store=MEMORY;",
         [SQL_IMMUTABLE] = "PRAGMA query_only=ON; PRAGMA temp_store=MEMORY;",
     };
     return settings[mode];
@@ -116,7 +118,7 @@ int sql_open(const char *path, enum sql_open_mode mode, const char *vfs, sqlite3
         return err_set(err, -ENAMETOOLONG, "the path '%.64s…' is too long", path);
     }
     int flags =
-        mode == SQL_NEW || mode == SQL_WRITER ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+        mode == SQL_READER || mode == SQL_IMMUTABLE ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     sqlite3 *db = NULL;
     int rc =
         sqlite3_open_v2(buf_text(&uri), &db, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs);

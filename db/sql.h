@@ -15,9 +15,10 @@
 
 /* How a connection is opened. None creates a file but SQL_NEW. */
 enum sql_open_mode {
-    SQL_NEW,       /* the file must be there, empty; a rollback journal, no WAL */
-    SQL_WRITER,    /* WAL, synchronous=FULL, no checkpoint of its own accord */
-    SQL_READER,    /* read-only, follows a writer's WAL */
+    SQL_NEW,    /* the file must be there, empty; a rollback journal, no WAL */
+    SQL_WRITER, /* WAL, synchronous=FULL, no checkpoint of its own accord */
+    SQL_READER, /* read-only, follows a writer's WAL */
+    SQL_MENDER, /* the same, but SQLite may roll back what a writer without a WAL left half-done */
     SQL_IMMUTABLE, /* read-only without a lock, a WAL or a -shm file: leaves no trace at all */
 };
 

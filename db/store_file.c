@@ -212,17 +212,19 @@ static int refuse_foreign(const char *path, struct err *err)
                    "the database %s belongs to another program: name another file", path);
 }
 
-/* Whether there is a write-ahead log: somebody has the file open, or ended without closing it. */
-static bool has_wal(const char *path)
+/* Whether SQLite has left a file of this ending beside it: "-wal" and somebody has the database
+ * open, or ended without closing it; "-journal" and the change to a WAL was not finished. */
+static bool has_beside(const char *path, const char *ending)
 {
-    char wal[FILE_PATH_MAX + 8];
-    (void)text_format(wal, sizeof(wal), "%s-wal", path); /* path was measured */
+    char name[FILE_PATH_MAX + 16];
+    (void)text_format(name, sizeof(name), "%s%s", path, ending); /* path was measured */
     struct stat status;
-    return stat(wal, &status) == 0;
+    return stat(name, &status) == 0;
 }
 
-/* Of a file without a WAL only. Beside one the first page may be torn, where the power went while it
- * was copied back; SQLite then takes it from the WAL, and store_file_check() looks at that. */
+/* Of a file that is whole by itself. Else its first page may be torn, where the power went while it
+ * was written; SQLite has it in the other file, and store_file_check() looks at what it makes of
+ * that. */
 static int check_header(int fd, const char *path, struct err *err)
 {
     uint8_t header[HEADER_SIZE];
@@ -288,7 +290,9 @@ int store_file_lock(const char *path, const struct store_options *options, char 
     }
     code = check_file_system(fd, found, options, err);
     code = code == 0 ? take_lock(fd, found, err) : code;
-    code = code == 0 && !has_wal(found) ? check_header(fd, found, err) : code;
+    if (code == 0 && !has_beside(found, "-wal") && !has_beside(found, "-journal")) {
+        code = check_header(fd, found, err);
+    }
     if (code < 0) {
         (void)close(fd);
         return code;
@@ -423,7 +427,9 @@ int store_file_check(const char *path, const struct store_options *options, bool
                      int64_t *ret_version, struct err *err)
 {
     /* Without a WAL nobody has the file open, and it can be read without leaving a trace. */
-    enum sql_open_mode mode = has_wal(path) ? SQL_READER : SQL_IMMUTABLE;
+    enum sql_open_mode mode = has_beside(path, "-journal") ? SQL_MENDER
+                              : has_beside(path, "-wal")   ? SQL_READER
+                                                           : SQL_IMMUTABLE;
     sqlite3 *db = NULL;
     struct err reason = {0};
     int code = sql_open(path, mode, options->vfs, &db, &reason);

@@ -14,7 +14,8 @@
  * has not called yet are counted, so that a loop over n ends soon and still comes everywhere.
  * KEEPSTEP_FAULT_PROGRAM: only in a program of this file name; its children inherit the rest.
  * KEEPSTEP_FAULT_COUNT: a file of two 64-bit numbers, kept up to date: calls counted, calls failed.
- * It is opened once; processes of one name count together. */
+ * KEEPSTEP_FAULT_SHOW=1: the stack of the n-th call goes to stderr, for whoever looks for a mistake.
+ * The file is opened once; processes of one name count together. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -47,6 +48,7 @@ static struct {
     uint64_t nth;
     bool ever;
     bool by_place;
+    bool show;
     struct counts own; /* where no file was named */
     struct counts *counts;
     _Atomic uint64_t places[PLACES_MAX]; /* a hash table of stacks; 0: free */
@@ -57,10 +59,21 @@ static _Thread_local bool looking;
 
 /* ---- which call ---------------------------------------------------------------------------- */
 
-static uint64_t stack_hash(void)
+/* glibc itself crashes when its first look at nsswitch.conf gets no memory: nobody's to mend here. */
+static bool is_hopeless(void *const *stack, int depth)
 {
-    void *stack[STACK_DEPTH];
-    int depth = backtrace(stack, STACK_DEPTH);
+    for (int i = 0; i < depth; i++) {
+        Dl_info info;
+        if (dladdr(stack[i], &info) != 0 && info.dli_sname != NULL &&
+            strcmp(info.dli_sname, "__nss_database_get") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t stack_hash(void *const *stack, int depth)
+{
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (int i = 2; i < depth; i++) {
         hash = (hash ^ (uint64_t)(uintptr_t)stack[i]) * UINT64_C(0x100000001b3);
@@ -69,11 +82,9 @@ static uint64_t stack_hash(void)
 }
 
 /* Whether nobody has called from here yet. A full table knows everybody. */
-static bool is_new_place(void)
+static bool is_new_place(void *const *stack, int depth)
 {
-    looking = true;
-    uint64_t hash = stack_hash();
-    looking = false;
+    uint64_t hash = stack_hash(stack, depth);
     for (uint64_t i = 0; i < PLACES_MAX; i++) {
         _Atomic uint64_t *slot = &fault.places[(hash + i) % PLACES_MAX];
         uint64_t found = 0;
@@ -87,15 +98,42 @@ static bool is_new_place(void)
     return false;
 }
 
+static void show_stack(void)
+{
+    void *stack[2 * STACK_DEPTH];
+    looking = true;
+    backtrace_symbols_fd(stack, backtrace(stack, 2 * STACK_DEPTH), STDERR_FILENO);
+    looking = false;
+}
+
+/* A call that counts is the n-th, or in a loop for ever a later one. */
+static bool is_struck(bool counts)
+{
+    uint64_t call =
+        counts ? atomic_fetch_add(&fault.counts->calls, 1) + 1 : atomic_load(&fault.counts->calls);
+    if (call == fault.nth && counts && fault.show) {
+        show_stack();
+    }
+    return fault.ever ? call >= fault.nth : counts && call == fault.nth;
+}
+
+static bool place_is_struck(void)
+{
+    void *stack[STACK_DEPTH];
+    looking = true;
+    int depth = backtrace(stack, STACK_DEPTH);
+    bool is_new = is_new_place(stack, depth);
+    bool hopeless = (is_new || fault.ever) && is_hopeless(stack, depth);
+    looking = false;
+    return !hopeless && is_struck(is_new);
+}
+
 static bool strikes(enum kind kind, int number)
 {
     if (fault.kind != kind || looking || fault.counts == NULL) {
         return false;
     }
-    bool known = fault.by_place && !is_new_place();
-    uint64_t call =
-        known ? atomic_load(&fault.counts->calls) : atomic_fetch_add(&fault.counts->calls, 1) + 1;
-    bool struck = fault.ever ? call >= fault.nth : !known && call == fault.nth;
+    bool struck = fault.by_place ? place_is_struck() : is_struck(true);
     if (struck) {
         atomic_fetch_add(&fault.counts->failed, 1);
         errno = number;
@@ -155,6 +193,7 @@ __attribute__((constructor)) static void begin(void)
     const char *number = strchr(text, ':');
     fault.nth = number != NULL ? number_at(number + 1) : 0;
     fault.ever = strstr(text, ":ever") != NULL;
+    fault.show = getenv("KEEPSTEP_FAULT_SHOW") != NULL;
     fault.by_place = strstr(text, ":places") != NULL;
     fault.counts = shared_counts(getenv("KEEPSTEP_FAULT_COUNT"));
     fault.kind = kind_named(text); /* last: from now on */

@@ -11,8 +11,8 @@ from daemon_lib import (STRUCK_SECONDS, Trials, end_by_term, environment_of, fai
                         log_since, log_size)
 
 PROGRAM = "keepstep-agent"
-CODES = (0, 1)
-RUNS = {"memory": 5, "file": 3, "socket": 4, "open": 3, "child": 2}
+CODES = (0, 1, 2) # done, failed, flags
+RUNS = {"file": 3, "socket": 4, "open": 3, "child": 2, "memory": 5}
 
 
 class AgentTrials(Trials):

@@ -81,10 +81,7 @@ class Trials:
         cluster.until(there, 20, f"{what}: {name} is there, acknowledged: {acknowledged}")
 
         def over():
-            for node in cluster.get("/v1/nodes")["items"] if cluster.get("/v1/nodes") else []:
-                for mark in node["marks"]: # an operator looks after what the fault left
-                    cluster.cli("undrain", node["name"], "--clear", mark["code"], "--reason",
-                                "the fault is gone", ok=None)
+            self.look_after()
             return self.over(name)
         cluster.until(over, 40, f"{what}: {name} is over", every=0.05)
         job = cluster.job(name)
@@ -93,6 +90,15 @@ class Trials:
         same({key: count for key, count in counts.items() if count != 1}, {},
              f"{what}: processes started more than once in an attempt")
         return job
+
+    def look_after(self):
+        """What an operator does about what the fault left: marks, and automation that is held."""
+        cluster, why = self.cluster, ("--reason", "the fault is gone")
+        for node in (cluster.get("/v1/nodes") or {"items": []})["items"]:
+            for mark in node["marks"]:
+                cluster.cli("undrain", node["name"], "--clear", mark["code"], *why, ok=None)
+        if (cluster.get("/v1/automation") or {}).get("held"):
+            cluster.cli("automation", "resume", *why, ok=None)
 
     def judge_journal(self, what):
         """The controller has ended cleanly: its last state is the fold of its journal."""
