@@ -287,7 +287,8 @@ static void beat(struct core *core, struct node *node, const struct msg_beat *be
 static void agent_fact(struct core *core, struct node *node, const struct msg_fact *message)
 {
     struct fact fact = message->fact;
-    if (fact.sequence <= node->fact_sequence && node->fact_sequence != 0) {
+    const uint64_t last = node_fact_sequence(node);
+    if (fact.sequence <= last && last != 0) {
         node_ack(core, node);
         return;
     }
@@ -304,15 +305,8 @@ static void agent_fact(struct core *core, struct node *node, const struct msg_fa
         fact.receive_ms = core->wall_ms;
         recovery_fact(core, job, &fact, service_now(core));
     }
-    if (job == NULL && fact.source == FACT_PROBE && fact.severity >= 3) {
-        mark_set(core, node,
-                 &(struct mark_order){.owner = MARK_HEALTH,
-                                      .level = MARK_LEAVE,
-                                      .when = WHEN_NOW,
-                                      .code = "fatal-signal",
-                                      .actor = "keepstep",
-                                      .text = fact.text});
-        breaker_marked(core, "fatal-signal");
+    if (!job_at_work(job) && fact.source == FACT_PROBE && fact.severity >= 3) {
+        node_is_broken(core, node, fact.text, fact.sequence); /* no verdict will say it */
     }
     node_ack(core, node);
 }

@@ -21,6 +21,8 @@ int fold_need_node(struct core *core, uint32_t id, struct node **ret_node, struc
 int fold_need_job(struct core *core, uint32_t id, struct job **ret_job, struct err *err);
 /* Takes element `index` out of an array of `count`; the others keep their order. */
 void fold_drop_at(void *array, uint32_t *count, uint32_t index, size_t size);
+/* A fact of the agent's had the effect that is being folded: whoever says it again comes too late. */
+void fold_fact_sequence(struct node *node, uint64_t sequence);
 
 /* The image of a kind that is nothing but its durable part. */
 #define FOLD_IMAGE(name, array, member, limit)                                                     \

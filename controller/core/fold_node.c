@@ -34,6 +34,9 @@ int fold_node_session(struct core *core, const struct record *r, struct err *err
     }
     struct record_image_node *to = &node->d;
     const struct record_node_session *from = &r->u.node_session;
+    if (!text_equal(to->boot_id, from->boot_id)) {
+        to->fact_sequence = 0; /* what was not acknowledged went with the old boot */
+    }
     NODE_SESSION_FIELDS(RECORD_COPY, unused)
     node->d.clean = r->u.node_session.clean;
     return 0;
@@ -147,6 +150,13 @@ int fold_image_node(struct core *core, const struct record *r, struct err *err)
     return 0;
 }
 
+void fold_fact_sequence(struct node *node, uint64_t sequence)
+{
+    if (node != NULL && sequence > node->d.fact_sequence) {
+        node->d.fact_sequence = sequence;
+    }
+}
+
 /* ---- marks ---------------------------------------------------------------------------------- */
 
 static uint32_t mark_index(const struct core *core, uint32_t node, uint8_t owner, const char *code)
@@ -185,6 +195,7 @@ int fold_mark_set(struct core *core, const struct record *r, struct err *err)
         core->marks[at].d.since_wall_ms = r->wall_ms;
     }
     mark_fill(&core->marks[at].d, u);
+    fold_fact_sequence(node, u->fact_sequence);
     return 0;
 }
 

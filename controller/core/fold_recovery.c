@@ -84,6 +84,7 @@ int fold_incident_opened(struct core *core, const struct record *r, struct err *
 int fold_fact_kept(struct core *core, const struct record *r, struct err *err)
 {
     (void)err;
+    fold_fact_sequence(node_at(core, r->u.fact_kept.node), r->u.fact_kept.sequence);
     if (core->fact_count >= core->limits.facts) {
         uint32_t oldest = core->facts[0].incident;
         if (!incident_in_use(core, oldest)) {

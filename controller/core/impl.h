@@ -212,6 +212,7 @@ struct mark_order {
     uint32_t incident;
     uint32_t job;
     uint32_t attempt;
+    uint64_t fact_sequence; /* 0: no fact of its agent's says so */
 };
 /* One more than MARKS_OF_OTHERS on a node is said in an event and not set. */
 void mark_set(struct core *core, struct node *node, const struct mark_order *order);
@@ -234,6 +235,10 @@ bool node_said_goodbye(const struct core *core, const struct node *node); /* for
 void node_accept_inventory(struct core *core, struct node *node);         /* as it is now */
 void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye *goodbye);
 void node_ack(struct core *core, struct node *node);
+/* A probe of its own found what is fatal for the node, and no verdict on a job will tell. */
+void node_is_broken(struct core *core, struct node *node, const char *text, uint64_t sequence);
+/* Of the last fact that its agent need not say again; 0: it has said none. */
+uint64_t node_fact_sequence(const struct node *node);
 
 /* ---- link.c ---- */
 void link_beat(struct core *core, struct node *node);
@@ -317,7 +322,8 @@ bool job_can_save(const struct core *core, const struct job *job, char text[TEXT
 uint64_t job_steps_at_risk(const struct core *core,
                            const struct job *job); /* since the last save */
 void job_ask_hold(struct core *core, struct job *job, bool on, const char *actor);
-bool job_runs(const struct job *job); /* ranks of the current attempt are wanted to run */
+bool job_at_work(const struct job *job); /* starts, runs or recovers; NULL does not */
+bool job_runs(const struct job *job);    /* ranks of the current attempt are wanted to run */
 void job_due(const struct core *core, const struct job *job, uint64_t *due_ms);
 bool job_ends_now(const struct core *core, const struct job *job); /* some ranks ended well */
 

@@ -65,11 +65,16 @@ void job_move(struct core *core, struct job *job, uint8_t to, const char *reason
     core->look = true;
 }
 
+bool job_at_work(const struct job *job)
+{
+    return job != NULL && (job->d.state == JOB_STARTING || job->d.state == JOB_RUNNING ||
+                           job->d.state == JOB_RECOVERING);
+}
+
 bool job_runs(const struct job *job)
 {
-    bool state_ok = job->d.state == JOB_STARTING || job->d.state == JOB_RUNNING ||
-                    job->d.state == JOB_RECOVERING;
-    return state_ok && job->d.attempted && job->d.launched && !job->d.ended && !job->d.quarantined;
+    return job_at_work(job) && job->d.attempted && job->d.launched && !job->d.ended &&
+           !job->d.quarantined;
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -134,6 +139,21 @@ void job_end_attempt(struct core *core, struct job *job)
     job->gone_ms = 0;
 }
 
+/* Nobody will judge the incident that is open: what a node found wrong with itself is kept by it,
+ * and not forgotten with the job. */
+static void keep_fatal_facts(struct core *core, const struct job *job)
+{
+    const struct incident *incident = core_incident(core, job->d.incident);
+    for (uint32_t i = 0; i < core->fact_count && incident != NULL && !incident->d.judged; i++) {
+        const struct record_image_fact *fact = &core->facts[i];
+        struct node *node = node_at(core, fact->node);
+        if (fact->incident == job->d.incident && fact->source == FACT_PROBE &&
+            fact->severity >= 3 && node != NULL) {
+            node_is_broken(core, node, fact->text, fact->sequence);
+        }
+    }
+}
+
 void job_stop_for_good(struct core *core, struct job *job, const char *reason)
 {
     if (job->d.state == JOB_STOPPING || core_job_over(job)) {
@@ -145,6 +165,7 @@ void job_stop_for_good(struct core *core, struct job *job, const char *reason)
     }
     job_end_attempt(core, job);
     job_move(core, job, JOB_STOPPING, reason);
+    keep_fatal_facts(core, job);
     job->stop_ms = core->t;
     desired_send_job(core, job);
 }

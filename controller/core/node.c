@@ -136,6 +136,7 @@ void mark_set(struct core *core, struct node *node, const struct mark_order *ord
     u->incident = order->incident;
     u->job = order->job;
     u->attempt = order->attempt;
+    u->fact_sequence = order->fact_sequence;
     text_copy(u->code, sizeof u->code, order->code);
     text_copy(u->actor, sizeof u->actor, order->actor);
     text_copy(u->text, sizeof u->text, order->text);
@@ -450,6 +451,7 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
     }
     bool new_boot = node->d.boot_id[0] != '\0' && !text_equal(node->d.boot_id, hello->boot_id);
     if (new_boot) {
+        node->fact_sequence = 0;
         rebooted(core, node);
     }
     node->session = session;
@@ -639,6 +641,25 @@ void node_closed(struct core *core, uint64_t session)
     }
 }
 
+void node_is_broken(struct core *core, struct node *node, const char *text, uint64_t sequence)
+{
+    mark_set(core, node,
+             &(struct mark_order){.owner = MARK_HEALTH,
+                                  .level = MARK_LEAVE,
+                                  .when = WHEN_NOW,
+                                  .code = "fatal-signal",
+                                  .actor = "keepstep",
+                                  .text = text,
+                                  .fact_sequence = sequence});
+    breaker_marked(core, "fatal-signal");
+}
+
+uint64_t node_fact_sequence(const struct node *node)
+{
+    return node->fact_sequence > node->d.fact_sequence ? node->fact_sequence
+                                                       : node->d.fact_sequence;
+}
+
 void node_ack(struct core *core, struct node *node)
 {
     if (node->session == 0) {
@@ -647,7 +668,7 @@ void node_ack(struct core *core, struct node *node)
     struct action *action = action_send(core, node, MSG_ACK);
     action->u.ack.term = core->g.term;
     action->u.ack.beat_sequence = node->beat_sequence;
-    action->u.ack.fact_sequence = node->fact_sequence;
+    action->u.ack.fact_sequence = node_fact_sequence(node);
     action->u.ack.ends_sequence = node->ends_sequence;
     node->ack_ms = core->t;
 }

@@ -86,6 +86,7 @@ enum {
     X(S, I32, port, 1)                                                                             \
     X(S, I32, code, 1)                                                                             \
     X(S, U64, receive_ms, 1)                                                                       \
+    X(S, U64, sequence, 1) /* its agent's; 0: no agent said it */                                  \
     X(S, TEXT, text, TEXT_SIZE)
 
 #define NODE_SESSION_FIELDS(X, S)                                                                  \
@@ -145,7 +146,8 @@ enum {
     X(S, U32, incident, 1)                                                                         \
     X(S, U32, job, 1) /* recovery/unproven: whose ranks are not proven gone */                     \
     X(S, U32, attempt, 1)                                                                          \
-    X(S, BOOL, waived, 1) /* … and a person vouches that nothing runs: see mark_waive() */       \
+    X(S, BOOL, waived, 1)       /* … and a person vouches that nothing runs: see mark_waive() */ \
+    X(S, U64, fact_sequence, 1) /* of the fact that set it, of the node's agent; 0: none did */    \
     X(S, TEXT, text, TEXT_SIZE)
 #define RECORD_mark_cleared(X, S)                                                                  \
     X(S, U32, node, 1)                                                                             \
@@ -321,6 +323,7 @@ enum {
     X(S, U64, strike_service_ms, 1)                                                                \
     X(S, U32, job, 1) /* whose slot it holds; 0 = none */                                          \
     X(S, U32, slot, 1)                                                                             \
+    X(S, U64, fact_sequence, 1) /* of the last fact of its agent's that had an effect */           \
     NODE_SESSION_FIELDS(X, S)
 #define RECORD_image_mark(X, S)                                                                    \
     RECORD_mark_set(X, S) X(S, U64, since_service_ms, 1) X(S, U64, since_wall_ms, 1)

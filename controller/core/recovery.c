@@ -156,6 +156,7 @@ static void keep_fact(struct core *core, struct job *job, const struct fact *fac
     u->port = fact->port;
     u->code = fact->code;
     u->receive_ms = fact->receive_ms;
+    u->sequence = fact->sequence;
     text_copy(u->text, TEXT_SIZE, fact->text);
     record->job = job->d.job;
     record->node = fact->node;
@@ -249,9 +250,7 @@ static void first_fact(struct core *core, struct job *job, const struct fact *fa
 void recovery_fact(struct core *core, struct job *job, const struct fact *fact,
                    uint64_t since_service_ms)
 {
-    bool active = job->d.state == JOB_STARTING || job->d.state == JOB_RUNNING ||
-                  job->d.state == JOB_RECOVERING;
-    if (!active || job->d.quarantined || fact->attempt != job->d.attempt) {
+    if (!job_at_work(job) || job->d.quarantined || fact->attempt != job->d.attempt) {
         return; /* late, or about a job that is not at work: it changes nothing */
     }
     const struct incident *incident = core_incident(core, job->d.incident);

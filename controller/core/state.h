@@ -40,6 +40,7 @@ struct node {
     uint64_t clock_turn_ms;  /* end of that minute; 0 = no beat yet */
     uint64_t beat_sequence;
     uint64_t ends_sequence;
+    /* of the last fact that this process has seen; d has that of the last one with an effect */
     uint64_t fact_sequence;
     uint32_t witness;      /* node of the same job whose steps tell that this one still works */
     uint64_t witness_step; /* … at its first beat after this one became suspect */

@@ -156,13 +156,28 @@ static void moved(struct gp *gp, const struct record *record)
 
 /* ---- all --------------------------------------------------------------------------------- */
 
+/* What is decided; not how agents number what they say, of which lazy ones leave out a part. */
+static uint64_t hash_record(uint64_t hash, const struct record *record)
+{
+    hash = hash_u64(hash_u64(hash, record->kind), record->service_ms);
+    if (record->kind == RECORD_fact_kept_kind) {
+        struct record_fact_kept fact = record->u.fact_kept;
+        fact.sequence = 0;
+        return record_body_digest(hash, record->kind, &fact);
+    }
+    if (record->kind == RECORD_mark_set_kind) {
+        struct record_mark_set mark = record->u.mark_set;
+        mark.fact_sequence = 0;
+        return record_body_digest(hash, record->kind, &mark);
+    }
+    return record_body_digest(hash, record->kind, &record->u);
+}
+
 void gp_watch_record(struct gp *gp, const struct record *record)
 {
     struct goodput_result *result = gp->result;
     result->records++;
-    result->records_hash = hash_u64(result->records_hash, record->kind);
-    result->records_hash = hash_u64(result->records_hash, record->service_ms);
-    result->records_hash = record_body_digest(result->records_hash, record->kind, &record->u);
+    result->records_hash = hash_record(result->records_hash, record);
     gp_trace(gp, "R %u %s: %s", record->kind, record->subject, record->event.message);
     if (record->kind != RECORD_checkpoint_moved_kind && record->kind != RECORD_time_settled_kind) {
         gp_news(gp);

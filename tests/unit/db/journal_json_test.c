@@ -75,10 +75,11 @@ static void the_form_is_what_people_expect(void **state)
     (void)text_copy(u->code, sizeof(u->code), "xid-79");
     (void)text_copy(u->text, sizeof(u->text), "said \"off the bus\"\n");
     assert_int_equal(journal_encode(record_table(RECORD_mark_set_kind), u, &rig->out), 0);
-    assert_string_equal(buf_text(&rig->out),
-                        "{\"node\":12,\"owner\":\"health\",\"code\":\"xid-79\",\"level\":\"leave\","
-                        "\"when\":\"checkpoint\",\"incident\":0,\"job\":0,\"attempt\":0,"
-                        "\"waived\":false,\"text\":\"said \\\"off the bus\\\"\\n\"}");
+    assert_string_equal(
+        buf_text(&rig->out),
+        "{\"node\":12,\"owner\":\"health\",\"code\":\"xid-79\",\"level\":\"leave\","
+        "\"when\":\"checkpoint\",\"incident\":0,\"job\":0,\"attempt\":0,"
+        "\"waived\":false,\"fact_sequence\":0,\"text\":\"said \\\"off the bus\\\"\\n\"}");
 }
 
 static void wide_numbers_are_strings(void **state)
