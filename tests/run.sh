@@ -336,6 +336,7 @@ programs) programs "$@" ;;
 fuzz) fuzz "$@" ;;
 sim)
     sim "${1:-200} fleets" --fleets "${1:-200}"
+    # C17, C19: further failures, and a cancel, at each record of a story with three recoveries.
     sim "struck at every record" --strike-every-record 1
     sim_seeds
     ;;

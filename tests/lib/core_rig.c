@@ -46,6 +46,8 @@ void rig_step(struct rig *rig, struct event *event)
     struct core_output output;
     event->now_ms = rig->now_ms;
     event->wall_ms = 1000000000ull + rig->now_ms;
+    event->more = rig->together && (event->kind == EVENT_MESSAGE || event->kind == EVENT_HELLO ||
+                                    event->kind == EVENT_CLOSED);
     core_step(rig->core, event, &output);
     if (commit(rig, &output)) {
         rig->kill_at = 0;
@@ -72,8 +74,12 @@ void rig_event(struct rig *rig, uint8_t kind, uint64_t session)
     rig_step(rig, &event);
 }
 
-static struct rig_node *by_session(struct rig *rig, uint64_t session)
+/* id: the core's number of it; mostly they joined in order. */
+static struct rig_node *by_session(struct rig *rig, uint64_t session, uint32_t id)
 {
+    if (id > 0 && id <= rig->node_count && rig->nodes[id - 1].session == session && session != 0) {
+        return &rig->nodes[id - 1];
+    }
     for (uint32_t i = 0; i < rig->node_count; i++) {
         if (rig->nodes[i].session == session && session != 0) {
             return &rig->nodes[i];
@@ -103,7 +109,7 @@ static void carry_out(struct rig *rig, const struct core_output *output)
     memcpy(actions, output->actions, count * sizeof *actions);
     for (uint32_t i = 0; i < count && !rig->dead; i++) {
         const struct action *action = &actions[i];
-        struct rig_node *node = by_session(rig, action->session);
+        struct rig_node *node = by_session(rig, action->session, action->node);
         if (action->kind == ACTION_REPLY) {
             rig->reply_result = action->u.reply.result;
             rig->reply_job = action->u.reply.job;

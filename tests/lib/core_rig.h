@@ -132,6 +132,7 @@ struct rig {
     uint32_t trace_size;
     bool verbose;
     bool unchecked; /* core_check is left out: it looks at every node in every step */
+    bool together;  /* what agents say is looked at once a tick, as the driver does once a turn */
     /* The controller dies at the commit that holds record number kill_at (from 1; 0 = never):
      * before it, so that the whole commit is lost, or after it and before its actions. It is back
      * after kill_away_ms, by itself, as soon as time passes or somebody asks something. */

@@ -112,12 +112,16 @@ static void obey_ask(struct rig *rig, struct rig_node *node, const struct msg_pe
     struct message m = {.kind = MSG_PEER_SAID};
     m.u.peer_said.nonce = ask->nonce;
     text_copy(m.u.peer_said.target, NAME_SIZE, ask->target);
+    /* The core's number of it, where they joined in order. */
+    const uint32_t first = core_node_find(rig->core, ask->target);
     for (uint32_t i = 0; i < rig->node_count; i++) {
-        const struct rig_node *target = &rig->nodes[i];
+        const struct rig_node *target =
+            &rig->nodes[(first + rig->node_count - 1 + i) % rig->node_count];
         if (text_equal(target->name, ask->target)) {
             static const uint8_t seen[] = {PEER_ANSWERS, PEER_REFUSED, PEER_SILENT, PEER_NOTHING};
             m.u.peer_said.answer = target->agent_up ? PEER_ANSWERS : seen[target->peer];
             m.u.peer_said.incarnation = target->incarnation;
+            break;
         }
     }
     rig_send(rig, (uint32_t)(node - rig->nodes), &m);

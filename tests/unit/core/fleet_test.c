@@ -18,6 +18,7 @@ static struct rig *fleet(uint32_t *ret_job)
     struct rig *rig = rig_create_with(NODES, 1, &limits, &config);
     rig->synchronous = false;
     rig->unchecked = true;
+    rig->together = true;
     rig_connect_all(rig);
     struct job_spec spec = rig_spec("fleet", SLOTS);
     spec.tensor = 2;
@@ -98,13 +99,21 @@ static void a_node_dies(void **state)
     rig_free(rig);
 }
 
+/* A12: what it drops is all that it would have said. It is counted no more, and it is shown why. */
 static void a_node_falls_silent(void **state)
 {
     (void)state;
     uint32_t job;
     struct rig *rig = fleet(&job);
-    rig_quiet(rig, rig_node_of(rig, job, VICTIM_SLOT), RIG_PEER_NOTHING);
+    const uint32_t silent = rig_node_of(rig, job, VICTIM_SLOT);
+    rig_quiet(rig, silent, RIG_PEER_NOTHING);
     expect_stopped(rig, job, "it falls silent");
+    const struct node *node = core_node(rig->core, silent + 1);
+    bool star;
+    assert_string_equal(core_node_state_word(rig->core, node, &star), "down");
+    assert_int_equal(node->d.lost_how, LOST_SILENT);
+    assert_string_equal(core_node_role_word(rig->core, node), "-");
+    assert_non_null(strstr(core_mark(rig->core, silent + 1, 0)->d.text, "lost"));
     rig_free(rig);
 }
 

@@ -551,6 +551,7 @@ static uint32_t choose_lost(struct prng *prng, uint32_t *lost, uint32_t slots)
     return count;
 }
 
+/* A4, E10: whoever was not lost keeps its row, and with it its ranks. */
 static void swap_properties(void **state)
 {
     struct fixture *f = *state;

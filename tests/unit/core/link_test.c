@@ -37,6 +37,7 @@ static void test_half_a_fleet_is_asked_about(void **state)
     limits.agents = NODES;
     struct rig *rig = rig_create_with(NODES, 1, &limits, &config);
     rig->unchecked = true;
+    rig->together = true;
     for (uint32_t i = 0; i < NODES; i++) {
         memcpy(rig->nodes[i].rack, i < CUT_OFF ? "cut" : "off", sizeof "cut");
     }

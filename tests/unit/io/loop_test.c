@@ -249,8 +249,8 @@ static bool is_ready(void *context)
     return loop_is_ready(((const struct bench *)context)->loop, text);
 }
 
-/* No write gets through, as on a full disk: actions stay held, readiness says why, and everything
- * goes on by itself when there is room again. */
+/* F11: no write gets through, as on a full disk: actions stay held, readiness says why, and
+ * everything goes on by itself when there is room again. */
 static void test_failing_disk(void **state)
 {
     (void)state;
