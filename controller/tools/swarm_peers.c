@@ -18,7 +18,9 @@
 #include "proto/wire/frame.h"
 #include "proto/wire/wire.h"
 
-enum { READ_SIZE = 1024, BACKLOG = 1024, QUESTION_MS = 5000, TIMEOUT_MS = 1000, HANDLES = 2 };
+enum { READ_SIZE = 1024, QUESTION_MS = 5000, TIMEOUT_MS = 1000, HANDLES = 2 };
+/* One listener stands for all hosts: two probers of a thousand suspects may call at one moment. */
+enum { BACKLOG = 4096 };
 
 struct peer {
     struct peer *next;
