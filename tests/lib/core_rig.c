@@ -148,6 +148,21 @@ struct rig *rig_create(uint32_t nodes, uint64_t seed)
     return rig_create_with(nodes, seed, &limits, &config);
 }
 
+struct rig *rig_create_small(uint32_t nodes, uint64_t seed)
+{
+    const struct core_limits limits = {.agents = nodes,
+                                       .jobs = 16,
+                                       .slots = 64,
+                                       .incidents = 64,
+                                       .facts = 512,
+                                       .recoveries = 64,
+                                       .checkpoints = 64,
+                                       .foreign = 16,
+                                       .pending_records = 100000};
+    const struct core_config config = {0};
+    return rig_create_with(nodes, seed, &limits, &config);
+}
+
 struct rig *rig_create_with(uint32_t nodes, uint64_t seed, const struct core_limits *limits,
                             const struct core_config *config)
 {

@@ -145,6 +145,8 @@ struct rig {
 
 struct rig *rig_create(uint32_t nodes,
                        uint64_t seed); /* nodes n-0001 …, two to a rack, not connected */
+/* The same with room for hardly more: for tests that make hundreds of them. */
+struct rig *rig_create_small(uint32_t nodes, uint64_t seed);
 /* The same with limits and timings of one's own; zeros in config are the rig's defaults. */
 struct rig *rig_create_with(uint32_t nodes, uint64_t seed, const struct core_limits *limits,
                             const struct core_config *config);

@@ -295,7 +295,7 @@ static void nobody_takes_anothers_mark(void **state)
         memset(world, 0, sizeof(*world));
         world->verb = REQUEST_SUBMIT;
         prng_seed(&world->prng, seed);
-        world->rig = rig_create(NODES, seed);
+        world->rig = rig_create_small(NODES, seed);
         rig_connect_all(world->rig);
         submit(world);
         for (uint32_t i = 0; i < ACTS; i++) {

@@ -53,7 +53,7 @@ static bool orders_next(struct orders *orders)
 
 static struct rig *running(uint32_t nodes, uint32_t *ret_job)
 {
-    struct rig *rig = rig_create(nodes, 1);
+    struct rig *rig = rig_create_small(nodes, 1);
     rig_connect_all(rig);
     struct job_spec spec = rig_spec("demo", 4);
     *ret_job = rig_submit(rig, &spec);
@@ -105,7 +105,7 @@ static void the_newest_beat_stands(void **state)
 {
     (void)state;
     for (uint32_t last_ok = 0; last_ok <= 1; last_ok++) {
-        struct rig *rig = rig_create(2, 1);
+        struct rig *rig = rig_create_small(2, 1);
         rig_connect_all(rig);
         struct orders orders;
         orders_begin(&orders, 4);
@@ -133,7 +133,7 @@ static void the_newest_beat_stands(void **state)
 static void older_news_change_no_mark(void **state)
 {
     (void)state;
-    struct rig *rig = rig_create(2, 1);
+    struct rig *rig = rig_create_small(2, 1);
     rig_connect_all(rig);
     struct rig_node *node = &rig->nodes[0];
     struct message older = {.kind = MSG_BEAT};
@@ -166,7 +166,7 @@ static void older_news_change_no_mark(void **state)
 static void another_boot_counts_anew(void **state)
 {
     (void)state;
-    struct rig *rig = rig_create(2, 1);
+    struct rig *rig = rig_create_small(2, 1);
     rig_connect_all(rig);
     struct message fact = fatal_fact(1000, 0);
     rig_send(rig, 0, &fact);
@@ -199,7 +199,7 @@ static void die_after_the_effect(struct rig *rig, uint32_t node, const struct me
 static void a_spare_is_marked_once(void **state)
 {
     (void)state;
-    struct rig *rig = rig_create(2, 1);
+    struct rig *rig = rig_create_small(2, 1);
     rig_connect_all(rig);
     struct message fact = fatal_fact(5, 0);
     die_after_the_effect(rig, 0, &fact, true);
@@ -292,50 +292,54 @@ static void sum_up(const struct rig *rig, uint32_t job, char *text)
             marks += hash_u64(hash_text(HASH_INIT, d->code), d->owner * 4ull + d->level);
         }
         size = strlen(text);
-        (void)text_format(text + size, OUTCOME_SIZE - size, marks != 0 ? " marks %llx" : "",
+        (void)text_format(text + size, OUTCOME_SIZE - size, " marks %llx",
                           (unsigned long long)marks);
     }
 }
 
-/* All orders of the first `count` triggers at one moment, and the same with a controller that dies
- * between two of them and is back at once. */
+/* One order; before trigger number `death`, if that is not 0, the controller dies and is back at
+ * once. first: what the first one came to, "" before that. */
+static void one_order(const struct orders *orders, uint32_t death, uint8_t end, char *first)
+{
+    uint32_t job;
+    struct rig *rig = running(10, &job);
+    rig_save(rig, job, 5);
+    rig_run(rig, 1000);
+    uint32_t holders[ORDER_MAX] = {0}; /* each trigger has a slot of its own */
+    for (uint32_t slot = 0; slot < 4; slot++) {
+        holders[slot] = rig_node_of(rig, job, slot);
+    }
+    for (uint32_t i = 0; i < orders->count; i++) {
+        if (death > 0 && death == i) {
+            rig_restart(rig, 0);
+        }
+        pull(rig, job, orders->at[i], holders[orders->at[i]]);
+    }
+    rig_run(rig, 20000);
+    assert_int_equal(core_job(rig->core, job)->d.state, end);
+    assert_true(is_marked(rig, holders[FATAL_SIGN])); /* also where nobody judges any more */
+    char outcome[OUTCOME_SIZE];
+    sum_up(rig, job, outcome);
+    if (first[0] == '\0') {
+        (void)text_copy(first, OUTCOME_SIZE, outcome);
+    }
+    if (!text_equal(first, outcome)) {
+        fail_msg("order %u %u %u %u %u, death before %u:\n  %s\n  %s", orders->at[0], orders->at[1],
+                 orders->at[2], orders->at[3], orders->at[4], death, outcome, first);
+    }
+    rig_free(rig);
+}
+
+/* All orders of the first `count` triggers at one moment, each also with a death somewhere. */
 static void one_outcome(uint32_t count, uint8_t end)
 {
     char first[OUTCOME_SIZE] = "";
     struct orders orders;
+    uint32_t turn = 0;
     orders_begin(&orders, count);
     do {
-        for (uint32_t death = 0; death < count; death++) {
-            uint32_t job;
-            struct rig *rig = running(10, &job);
-            rig_save(rig, job, 5);
-            rig_run(rig, 1000);
-            uint32_t holders[ORDER_MAX] = {0}; /* each trigger has a slot of its own */
-            for (uint32_t slot = 0; slot < 4; slot++) {
-                holders[slot] = rig_node_of(rig, job, slot);
-            }
-            for (uint32_t i = 0; i < count; i++) {
-                if (death > 0 && death == i) {
-                    rig_restart(rig, 0);
-                }
-                pull(rig, job, orders.at[i], holders[orders.at[i]]);
-            }
-            rig_run(rig, 40000);
-            assert_int_equal(core_job(rig->core, job)->d.state, end);
-            assert_true(
-                is_marked(rig, holders[FATAL_SIGN])); /* also where nobody judges any more */
-            char outcome[OUTCOME_SIZE];
-            sum_up(rig, job, outcome);
-            if (first[0] == '\0') {
-                (void)text_copy(first, OUTCOME_SIZE, outcome);
-            }
-            if (!text_equal(first, outcome)) {
-                fail_msg("order %u %u %u %u %u, death before %u:\n  %s\n  %s", orders.at[0],
-                         orders.at[1], orders.at[2], orders.at[3], orders.at[4], death, outcome,
-                         first);
-            }
-            rig_free(rig);
-        }
+        one_order(&orders, 0, end, first);
+        one_order(&orders, 1 + turn++ % (count - 1), end, first);
     } while (orders_next(&orders));
 }
 

@@ -80,7 +80,7 @@ static void one_history(uint64_t seed)
 {
     struct prng prng;
     prng_seed(&prng, seed);
-    struct rig *rig = rig_create(NODES, seed);
+    struct rig *rig = rig_create_small(NODES, seed);
     bool all[NODES];
     memset(all, true, sizeof(all));
     connect_shuffled(rig, &prng, all);
@@ -163,7 +163,7 @@ static void gone_is_gone(void **state)
     (void)state;
     uint32_t first[SLOTS] = {0};
     for (uint32_t way = FALLS_SILENT; way <= IS_REMOVED; way++) {
-        struct rig *rig = rig_create(NODES, 1);
+        struct rig *rig = rig_create_small(NODES, 1);
         rig_connect_all(rig);
         struct job_spec spec = rig_spec("demo", SLOTS);
         const uint32_t job = rig_submit(rig, &spec);
