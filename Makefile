@@ -482,9 +482,12 @@ BENCH ?=
 bench: all $(SWARM) $(BUILD)/tests/bench/layout_bench
 	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) python3 tests/bench/bench.py $(BENCH)
 
+# It builds for itself, in $(BUILD)/mutants; what it has found stays there and is not done again.
 MUTANTS ?=
+MUTANTS_LANES ?= 1
 mutants: deps-test
-	$(Q)python3 tests/mutants/mutants.py $(MUTANTS)
+	$(Q)KEEPSTEP_BUILD=$(abspath $(BUILD)) MUTANTS_LANES=$(MUTANTS_LANES) \
+	    python3 tests/mutants/mutants.py $(MUTANTS)
 
 clean:
 	rm -rf $(BUILD)
@@ -534,6 +537,7 @@ help:
 	@echo 'make format     clang-format over all of it'
 	@echo 'make figures    latencies, p50 and p99 of 50 repetitions'
 	@echo 'make mutants    are mistakes in the cores noticed? MUTANTS="--planted", "--count 20 --seed 7"'
+	@echo '                MUTANTS_LANES=1: so many at a time; an interrupted run goes on'
 	@echo 'make bench      a swarm of 2,112 and 12,900 agents; BENCH="--only stop --quick"'
 	@echo 'make cuda       says whether CUDA and NCCL were found, and where'
 	@echo 'make deps       install what is missing (apt)'

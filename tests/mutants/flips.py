@@ -85,6 +85,7 @@ def find(path, source):
     def add(start, end, new, what):
         begin = source.rfind("\n", 0, start) + 1
         stop = source.find("\n", start)
+        new += "\n" * source.count("\n", start, end)  # the lines after it keep their numbers
         flips.append(Flip(path, start, end, new, source.count("\n", 0, start) + 1,
                           " ".join(source[begin:stop].split()), f"{what} #{start - begin}"))
 

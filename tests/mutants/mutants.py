@@ -1,176 +1,261 @@
 #!/usr/bin/env python3
 """mutants.py: do the tests notice when a core decides wrongly?
 
-    mutants.py [--planted] [--flips] [--count 200] [--seed 1] [--lanes 2] [--only WORD]
-               [--fleets 60] [--json FILE]
+    mutants.py [--planted] [--flips] [--count 200] [--seed 1] [--lanes 1] [--only WORD]
+               [--fleets 40] [--quick] [--build FOLDER] [--json FILE]
 
 Planted: the faults of planted.py, each a mistake that would harm a running job. At least 19 of 20
 have to be caught. Flips: --count small mistakes (flips.py), drawn from --seed over every line of
-controller/core and agent/core; at least 85 % have to be caught. By what: the unit tests of the
-core, the scenarios, the simulator's seeds, and its kills at every record, in this order; the first
-that fails, crashes or does not end catches it. A flip that survives stands in survivors.tsv with
-the reason why nobody needs to see it, or is a test that is missing.
+controller/core and agent/core; at least 85 % have to be caught. By what: steps.py. A flip that
+changes no code, or does not compile, is none: another is drawn in its place. One that survives
+stands in survivors.tsv with the reason why nobody needs to see it, or is a test that is missing.
 
-Each lane has a copy of the tree of its own; nothing here is changed. The exit status is 1 when too
-few are caught, or a survivor has no reason."""
+What each test said of each mutant is kept in results.jsonl in the build folder: a run that was
+interrupted goes on, and after a change only what the change can have touched runs again. A lane
+needs a core for itself. The exit status is 1 when too few are caught or a survivor has no reason,
+130 when interrupted."""
 
 import argparse
-import concurrent.futures
+import dataclasses
+import fcntl
 import json
 import os
 import pathlib
-import queue
 import random
-import resource
-import shutil
-import subprocess
+import signal
 import sys
-import tempfile
+import threading
 import time
+from typing import Callable
 
 import flips
+import steps
+import workshop
 from planted import PLANTED
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-ROOMS = ("controller/core", "agent/core")
-UNIT = {"controller/core": "core", "agent/core": "agent_core"}
 PLANTED_LEAST = 19
 FLIPS_LEAST = 0.85
-COMPILE_S = 300
-CPU_S = 300  # of one test program: several times what the slowest takes
-TEST_S = 1800
-FLAGS = ("BUILD=build", "CFLAGS=-O1", "CUDA=no", "CC=gcc")
+NO_CODE = ("equivalent", "does not compile")
+UNKNOWN = "unknown"
 
 
-def limit_cpu():
-    """In the child: a mutant may go round for ever, a busy host takes longer than an idle one."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """key: as survivors.tsv names it; source(): the whole file, broken"""
+
+    label: str
+    path: str
+    key: str
+    source: Callable[[], str]
 
 
-class Lane:
-    """A copy of the tree with a build of its own."""
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """by: the test that caught it; None: it survived. Or one of NO_CODE, or UNKNOWN: the host ended
+    a test. how: more about it."""
 
-    def __init__(self, folder, fleets):
-        self.folder = folder
-        self.fleets = fleets
+    by: str
+    how: str = ""
 
-    def make(self, *targets):
-        done = subprocess.run(["make", "-s", *FLAGS, *targets], cwd=self.folder, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=COMPILE_S, check=False)
-        return done.returncode, done.stdout
+    @property
+    def caught(self):
+        return self.by is not None and self.by not in (*NO_CODE, UNKNOWN)
 
-    def programs(self, room):
-        tests = sorted((self.folder / "tests/unit" / UNIT[room]).glob("*_test.c"))
-        unit = [f"build/tests/unit/{UNIT[room]}/{one.stem}" for one in tests]
-        scenarios = [f"build/tests/scenario/{one.stem}" for one in
-                     sorted((self.folder / "tests/scenario").glob("*_test.c"))]
-        return unit, scenarios
 
-    def steps(self, room):
-        """[(name, command)], the quick ones first."""
-        unit, scenarios = self.programs(room)
-        sim = "build/keepstep-sim"
-        return ([("unit " + pathlib.Path(one).name, [one]) for one in unit] +
-                [("scenario", [one]) for one in scenarios] +
-                [("sim", [sim, "--quiet", "--seeds", f"1..{self.fleets}"]),
-                 ("sim, killed at every record", [sim, "--quiet", "--kill-every-record", "1"])])
+class Memory:
+    """What is known from this run and earlier ones: a line each in a file."""
 
-    def targets(self, room):
-        unit, scenarios = self.programs(room)
-        return [*unit, *scenarios, "build/keepstep-sim"]
+    def __init__(self, path):
+        self.found = {}
+        self.guard = threading.Lock()
+        if path.exists():
+            for line in path.read_text().splitlines():
+                try:
+                    one = json.loads(line)
+                except ValueError:
+                    continue  # the end of a run that was interrupted
+                self.found[one["mutant"], one["step"]] = one
+        self.file = path.open("a")
 
-    def run(self, command):
-        """None: passed; else how it failed."""
+    def get(self, mutant, step):
+        return self.found.get((mutant, step))
+
+    def put(self, mutant, step, **what):
+        one = {"mutant": mutant, "step": step, **what}
+        with self.guard:
+            self.found[mutant, step] = one
+            self.file.write(json.dumps(one) + "\n")
+            self.file.flush()
+        return one
+
+
+class Court:
+    """Judges mutants by the steps."""
+
+    def __init__(self, tree, builds, memory, fleets, quick):
+        self.builds = builds
+        self.memory = memory
+        self.quick = quick
+        self.runner = steps.Runner()
+        self.sources = tree.print()
+        self.steps = {room: steps.steps(tree.folder, room, fleets) for room in workshop.ROOMS}
+        self.prints = {step: steps.fingerprint(builds[step.build], step)
+                       for found in self.steps.values() for step in found}
+        self.costs = {}  # of each step, in seconds of the processor
+
+    def whole(self):
+        """The unchanged tree has to pass, or nothing means anything; and what it costs."""
+        name = workshop.sha(self.sources)
+        for step, step_print in self.prints.items():
+            known = self.memory.get(name, step_print)
+            if known is None:
+                build = self.builds[step.build]
+                outcome = self.runner.run(build, step, build.folder, steps.WALL_S)
+                if outcome.how is not None:
+                    sys.exit(f"mutants.py: the unchanged tree fails in {step.name}: "
+                             f"{outcome.how}; mend that first")
+                print(f"the unchanged tree passes {step.name} {' '.join(step.arguments)} "
+                      f"({outcome.cpu_s:.1f} s)", flush=True)
+                known = self.memory.put(name, step_print, how=None, cpu=outcome.cpu_s)
+            self.costs[step] = known["cpu"]
+
+    def judge(self, lane, mutant):
+        source = mutant.source()
+        name = workshop.sha(self.sources, mutant.path, source)
+        room = next(room for room in workshop.ROOMS if mutant.path.startswith(room + "/"))
+        order = [step for step, quick in steps.ordered(self.steps[room], mutant.path, self.costs)
+                 if quick or not self.quick]
+        compiled = self.memory.get(name, "compiler")
+        if compiled is not None:
+            return Verdict(*compiled["how"])
+        seen = {step: self.memory.get(name, self.prints[step]) for step in order}
+        for step, known in seen.items():
+            if known is not None and known["how"] is not None:
+                return Verdict(step.name, known["how"])
+        left = [step for step, known in seen.items() if known is None]
+        if not left:
+            return Verdict(None)
+        error = lane.make(self.builds["plain"], mutant.path, source)
+        if error is not None:
+            how = ("equivalent", "") if error == "equivalent" else ("does not compile", error)
+            self.memory.put(name, "compiler", how=how, mutation=mutant.label)
+            return Verdict(*how)
+        last = self.builds["plain"]
+        for step in left:
+            build = self.builds[step.build]
+            if build is not last:
+                lane.make(build, mutant.path, source)
+                last = build
+            limit_s = int(steps.CPU_MORE_S + steps.CPU_TIMES * self.costs[step])
+            outcome = self.runner.run(build, step, lane.library(build), limit_s)
+            if not outcome.known:
+                return Verdict(UNKNOWN, f"the host ended {step.name}")
+            self.memory.put(name, self.prints[step], how=outcome.how, cpu=outcome.cpu_s,
+                            by=step.name, mutation=mutant.label)
+            if outcome.how is not None:
+                return Verdict(step.name, outcome.how)
+        return Verdict(None)
+
+
+class Hunt:
+    """Judges the first `count` mutants that are any, over all lanes: the same ones each time."""
+
+    def __init__(self, court, mutants, count):
+        self.court = court
+        self.mutants = mutants
+        self.count = count
+        self.verdicts = {}  # index: verdict
+        self.real = 0
+        self.under_way = 0
+        self.next = 0
+        self.changed = threading.Condition()
+        self.began = time.monotonic()
+        self.errors = []
+
+    def take(self):
+        """The index of the next one, or None: as many as are wanted have been judged."""
+        with self.changed:
+            while True:
+                if self.real >= self.count or self.next >= len(self.mutants) or self.errors:
+                    return None
+                if self.real + self.under_way < self.count:
+                    self.next += 1
+                    self.under_way += 1
+                    return self.next - 1
+                self.changed.wait()
+
+    def put(self, index, verdict, took):
+        with self.changed:
+            self.under_way -= 1
+            self.verdicts[index] = verdict
+            self.real += verdict.by not in NO_CODE
+            self.say(self.mutants[index], verdict, took)
+            self.changed.notify_all()
+
+    def say(self, mutant, verdict, took):
+        word = "caught" if verdict.caught else verdict.by or "SURVIVED"
+        left = (time.monotonic() - self.began) / max(1, self.real) * (self.count - self.real)
+        by = f" -- {verdict.by}: {verdict.how}" if verdict.caught else ""
+        print(f"[{self.real}/{self.count}] {word}: {mutant.label}{by} "
+              f"({took:.1f} s; {left / 60:.0f} min left)", flush=True)
+
+    def work(self, lane):
         try:
-            done = subprocess.run(command, cwd=self.folder, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL, timeout=TEST_S, check=False,
-                                  preexec_fn=limit_cpu,
-                                  env={**os.environ, "KEEPSTEP_SOURCE": str(self.folder),
-                                       "KEEPSTEP_BUILD": str(self.folder / "build")})
-        except subprocess.TimeoutExpired:
-            return "does not end"
-        return None if done.returncode == 0 else f"status {done.returncode}"
+            index = self.take()
+            while index is not None:
+                began = time.monotonic()
+                verdict = self.court.judge(lane, self.mutants[index])
+                self.put(index, verdict, time.monotonic() - began)
+                index = self.take()
+        except BaseException as error:  # pylint: disable=broad-except
+            with self.changed:
+                self.errors.append(error)
+                self.changed.notify_all()
 
-    def judge(self, room, path, source):
-        """(by what it was caught, or None; how)."""
-        target = self.folder / path
-        whole = target.read_text()
-        target.write_text(source)
-        try:
-            code, output = self.make(*self.targets(room))
-            if code != 0:
-                return "compiler", output.strip().split("\n")[0][:200]
-            for name, command in self.steps(room):
-                how = self.run(command)
-                if how is not None:
-                    return name, how
-            return None, ""
-        finally:
-            target.write_text(whole)
+    def run(self, lanes):
+        """[(mutant, verdict)] in the order in which they were drawn."""
+        threads = [threading.Thread(target=self.work, args=(lane,), daemon=True) for lane in lanes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self.errors:
+            raise self.errors[0]
+        return [(self.mutants[index], self.verdicts[index]) for index in sorted(self.verdicts)]
 
 
-def copy_tree(folder):
-    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", "-co",
-                             "--exclude-standard"], stdout=subprocess.PIPE, check=True).stdout
-    for name in listed.decode().split("\0"):
-        source = ROOT / name
-        if name and source.exists():
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target, follow_symlinks=False)
-
-
-def make_lanes(base, count, fleets):
-    """The unchanged tree has to pass, or nothing below means anything."""
-    first = Lane(base / "lane0", fleets)
-    copy_tree(first.folder)
-    for room in ROOMS:
-        code, output = first.make(*first.targets(room))
-        if code != 0:
-            sys.exit(f"mutants.py: the unchanged tree does not build:\n{output}")
-        for name, command in first.steps(room):
-            how = first.run(command)
-            if how is not None:
-                sys.exit(f"mutants.py: the unchanged tree fails in {name} of {room} ({how}); "
-                         "mend that first")
-    lanes = [first]
-    for number in range(1, count):
-        folder = base / f"lane{number}"
-        shutil.copytree(first.folder, folder, symlinks=True)
-        lanes.append(Lane(folder, fleets))
-    return lanes
-
-
-def room_of(path):
-    return next(room for room in ROOMS if path.startswith(room + "/"))
-
-
-def planted_mutants(only):
-    """[(label, path, source)]; a fault whose place has gone is an error, not a pass."""
+def planted_mutants(folder, only):
+    """A fault whose place has gone is an error, not a pass."""
     mutants = []
     for one in PLANTED:
-        if only not in one.name:
+        if only not in one.name and only not in one.path:
             continue
-        source = (ROOT / one.path).read_text()
+        source = (folder / one.path).read_text()
         if source.count(one.old) != 1:
             sys.exit(f"mutants.py: planted.py, {one.name}: its text is in {one.path} "
                      f"{source.count(one.old)} times; write it anew")
-        mutants.append((one.name, one.path, source.replace(one.old, one.new), one.name))
+        line = source.count("\n", 0, source.index(one.old)) + 1
+        broken = source.replace(one.old, one.new)
+        mutants.append(Mutant(f"{one.path}:{line}: {one.name}", one.path, one.name,
+                              lambda broken=broken: broken))
     return mutants
 
 
-def flip_mutants(count, seed, only):
+def flip_mutants(folder, seed, only):
+    """All of them, in the order in which the seed draws them."""
     places = []
-    for room in ROOMS:
-        for path in sorted((ROOT / room).glob("*.c")):
-            name = str(path.relative_to(ROOT))
-            places += flips.find(name, path.read_text())
-    drawn = random.Random(seed).sample(places, min(count, len(places)))
-    print(f"{len(places)} places, {len(drawn)} drawn from seed {seed}", flush=True)
-    return [(f"{one.path}:{one.line}: {one.kind}: {one.text[:70]}", one.path,
-             one.apply((ROOT / one.path).read_text()), one.key())
-            for one in drawn if only in one.path]
+    sources = {}
+    for room in workshop.ROOMS:
+        for path in sorted((folder / room).glob("*.c")):
+            name = path.relative_to(folder).as_posix()
+            sources[name] = path.read_text()
+            places += flips.find(name, sources[name])
+    print(f"{len(places)} places for a flip, drawn from seed {seed}", flush=True)
+    random.Random(seed).shuffle(places)
+    return [Mutant(f"{one.path}:{one.line}: {one.kind}: {one.text[:90]}", one.path, one.key(),
+                   lambda one=one: one.apply(sources[one.path]))
+            for one in places if only in one.path]
 
 
 def reasons():
@@ -184,86 +269,128 @@ def reasons():
     return known
 
 
-def hunt(lanes, mutants, title, log):
-    free = queue.Queue()
-    for lane in lanes:
-        free.put(lane)
-
-    def one(mutant):
-        label, path, source, key = mutant
-        lane = free.get()
-        began = time.monotonic()
-        try:
-            by, how = lane.judge(room_of(path), path, source)
-        finally:
-            free.put(lane)
-        took = time.monotonic() - began
-        print(f"{'SURVIVED' if by is None else 'caught':9}{label}"
-              f"{'' if by is None else f' -- by {by} ({how})'} ({took:.0f}s)", flush=True)
-        log.append({"kind": title, "label": label, "key": key, "by": by, "how": how,
-                    "seconds": round(took, 1)})
-        return by
-
-    with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
-        return list(pool.map(one, mutants))
+def table(title, judged, base):
+    """Prints who caught what, and keeps it as a file."""
+    lines = []
+    for mutant, verdict in judged:
+        by = "survived" if verdict.by is None else f"{verdict.by}: {verdict.how}"
+        lines.append(f"{mutant.label}\n    {by}")
+    text = "\n".join(lines)
+    print(f"\n{title}:\n{text}")
+    (base / f"{title}.txt").write_text(text + "\n")
 
 
-def tell_planted(mutants, caught_by):
-    caught = sum(by is not None and by != "compiler" for by in caught_by)
-    print(f"\nplanted: {caught} of {len(mutants)} caught")
-    return caught >= min(PLANTED_LEAST, len(mutants))
+def tell_planted(judged):
+    caught = sum(verdict.caught for _, verdict in judged)
+    print(f"\nplanted: {caught} of {len(judged)} caught", flush=True)
+    return caught >= min(PLANTED_LEAST, len(judged))
 
 
-def tell_flips(mutants, caught_by):
-    """A flip that does not compile is none; those count on neither side."""
+def tell_flips(judged, count):
     known = reasons()
-    real = [(mutant, by) for mutant, by in zip(mutants, caught_by) if by != "compiler"]
-    caught = [mutant for mutant, by in real if by is not None]
+    real = [(mutant, verdict) for mutant, verdict in judged if verdict.by not in NO_CODE]
+    caught = [verdict for _, verdict in real if verdict.caught]
     counts = {}
-    for _, by in real:
-        if by is not None:
-            name = by.split(" ")[0].rstrip(",")
-            counts[name] = counts.get(name, 0) + 1
-    share = len(caught) / len(real) if real else 1.0
+    for verdict in caught:
+        kind = verdict.by.split("/")[0].split(",")[0]
+        counts[kind] = counts.get(kind, 0) + 1
+    share = len(caught) / len(real) if real else 0.0
+    others = [sum(verdict.by == word for _, verdict in judged) for word in NO_CODE]
     print(f"\nflips: {len(caught)} of {len(real)} caught, {100 * share:.1f} % "
-          f"({', '.join(f'{name} {count}' for name, count in sorted(counts.items()))}); "
-          f"{len(mutants) - len(real)} did not compile")
+          f"({', '.join(f'{name} {number}' for name, number in sorted(counts.items()))}); "
+          f"others drawn for {others[0]} that change no code and {others[1]} that do not compile")
     unexplained = 0
-    for mutant, by in real:
-        if by is None:
-            reason = known.get(mutant[3])
+    for mutant, verdict in real:
+        if verdict.by is None:
+            reason = known.get(mutant.key)
             unexplained += reason is None
-            print(f"    {mutant[0]}\n        {reason or 'NO REASON GIVEN: ' + repr(mutant[3])}")
+            print(f"    {mutant.label}\n        "
+                  f"{reason or 'NO REASON GIVEN: ' + repr(mutant.key)}")
+    if len(real) < count:
+        print(f"only {len(real)} of {count} places: there are no more")
     return share >= FLIPS_LEAST and unexplained == 0
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description="Do the tests notice a core that is wrong?")
     parser.add_argument("--planted", action="store_true", help="only the planted faults")
     parser.add_argument("--flips", action="store_true", help="only the drawn flips")
-    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--count", type=int, default=200, help="how many flips (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--lanes", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--fleets", type=int, default=60, help="seeds of the simulator for each")
+    parser.add_argument("--lanes", type=int, default=int(os.environ.get("MUTANTS_LANES") or 1),
+                        help="mutants judged side by side (MUTANTS_LANES, or 1)")
+    parser.add_argument("--fleets", type=int, default=40,
+                        help="seeds of the simulator for each (%(default)s)")
+    parser.add_argument("--quick", action="store_true",
+                        help="survived is what the quick tests do not catch, for a first look")
     parser.add_argument("--only", default="", metavar="WORD", help="names or files with this word")
+    parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER",
+                        default=pathlib.Path(os.environ.get("KEEPSTEP_BUILD") or ROOT / "build"))
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     arguments = parser.parse_args()
     if min(arguments.count, arguments.lanes, arguments.fleets) < 1:
         parser.error("--count, --lanes and --fleets are at least 1")
+    return arguments
+
+
+def write_json(path, found):
+    rows = [{"kind": title, "label": mutant.label, "key": mutant.key, "by": verdict.by,
+             "how": verdict.how} for title, judged in found for mutant, verdict in judged]
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def work(arguments, base):
+    tree = workshop.Tree(ROOT, base)
+    builds = {name: workshop.Build(tree, name) for name in workshop.BUILDS}
+    for build in builds.values():
+        build.build_all(steps.programs(tree.folder))
+    court = Court(tree, builds, Memory(base / "results.jsonl"), arguments.fleets,
+                  arguments.quick)
+    lanes = [workshop.Lane(tree, base, number + 1) for number in range(arguments.lanes)]
     both = arguments.planted == arguments.flips
-    log = []
+    found = []
     good = True
-    with tempfile.TemporaryDirectory(prefix="keepstep-mutants.") as base:
-        lanes = make_lanes(pathlib.Path(base), arguments.lanes, arguments.fleets)
+    try:
+        court.whole()
         if both or arguments.planted:
-            mutants = planted_mutants(arguments.only)
-            good = tell_planted(mutants, hunt(lanes, mutants, "planted", log)) and good
+            mutants = planted_mutants(tree.folder, arguments.only)
+            judged = Hunt(court, mutants, len(mutants)).run(lanes)
+            found.append(("planted", judged))
+            table("planted", judged, base)
+            good = tell_planted(judged) and good
         if both or arguments.flips:
-            mutants = flip_mutants(arguments.count, arguments.seed, arguments.only)
-            good = tell_flips(mutants, hunt(lanes, mutants, "flip", log)) and good
+            mutants = flip_mutants(tree.folder, arguments.seed, arguments.only)
+            judged = Hunt(court, mutants, arguments.count).run(lanes)
+            found.append(("flips", judged))
+            table("flips", judged, base)
+            good = tell_flips(judged, arguments.count) and good
+    finally:
+        court.runner.stop()
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(log, indent=1) + "\n")
-    return 0 if good else 1
+        write_json(arguments.json, found)
+    unknown = [mutant for _, judged in found for mutant, verdict in judged
+               if verdict.by == UNKNOWN]
+    for mutant in unknown:
+        print(f"not judged, as the host ended its test; run this again: {mutant.label}")
+    return 0 if good and not unknown else 1
+
+
+def main():
+    arguments = parse()
+    base = arguments.build.resolve() / "mutants"
+    base.mkdir(parents=True, exist_ok=True)
+    with (base / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"mutants.py: another run works in {base}; wait for it, or give --build")
+        signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        try:
+            return work(arguments, base)
+        except KeyboardInterrupt:
+            print(f"\ninterrupted; what is known stays in {base}/results.jsonl", file=sys.stderr)
+            sys.stderr.flush()
+            os._exit(130)
 
 
 if __name__ == "__main__":

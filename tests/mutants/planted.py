@@ -32,10 +32,11 @@ PLANTED = (
             '        mark_clear(core, node, owner, "probation", request->actor, "");\n'
             '        mark_clear(core, node, owner, "unproven", request->actor, "");\n'
             "    }"),
-    Planted("a marked node is given a slot",
-            CONTROLLER + "view.c",
-            "!node->set_aside && report_empty(node) && !node_marked(core, node);",
-            "!node->set_aside && report_empty(node);"),
+    # That a marked node is not `usable` is a second lock: node_settle() has put it out before.
+    Planted("a node that is marked to leave keeps its slot in the next attempt",
+            CONTROLLER + "plan.c",
+            "(node_leaves(core, node, &when) && when != WHEN_JOB_END);",
+            "(node_leaves(core, node, &when) && when == WHEN_CHECKPOINT);"),
     Planted("a node on which an old attempt still runs is given a slot",
             CONTROLLER + "view.c",
             "!node->set_aside && report_empty(node) && !node_marked(core, node);",
