@@ -56,13 +56,13 @@ bool fold_has_room(const struct core *core, uint32_t slots)
 static int job_insert(struct core *core, uint32_t id, uint32_t slots, struct job **ret_job,
                       struct err *err)
 {
-    if (core->job_count >= core->limits.jobs && !make_room_for_job(core)) {
-        return err_set(err, -ENOSPC, "more than %u jobs (limits.jobs)", core->limits.jobs);
-    }
-    uint32_t base = slots > 0 ? region_find(core, slots) : 0;
+    uint32_t base = slots > 0 ? region_find(core, slots) : 0; /* jobs that are over have none */
     if (base == UINT32_MAX) {
         return err_set(err, -ENOSPC, "no room for %u slots (limits.slots %u)", slots,
                        core->limits.slots);
+    }
+    if (core->job_count >= core->limits.jobs && !make_room_for_job(core)) {
+        return err_set(err, -ENOSPC, "more than %u jobs (limits.jobs)", core->limits.jobs);
     }
     struct job *job = &core->jobs[core->job_count++];
     memset(job, 0, sizeof *job);

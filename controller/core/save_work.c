@@ -111,17 +111,17 @@ static int check_verify(const struct core *core, const struct job *job,
 {
     const struct save_errand *work = &job->saves.work;
     unsigned long long step = one->d.step;
+    if (one->d.state == CKPT_WRITING || one->d.state == CKPT_INCOMPLETE) {
+        text_format(text, TEXT_SIZE, "step %llu is %s: there is nothing to verify", step,
+                    WORD(checkpoint_state, one->d.state));
+        return -EBUSY;
+    }
     if (job->d.reader != READER_KEEPSTEP || one->d.hash[0] == '\0') {
         text_format(text, TEXT_SIZE,
                     "checkpoints of format %s have no hashes to compare with; names, sizes and "
                     "times are compared before each restore",
                     WORD(save_reader, job->d.reader));
         return -EINVAL;
-    }
-    if (one->d.state == CKPT_WRITING || one->d.state == CKPT_INCOMPLETE) {
-        text_format(text, TEXT_SIZE, "step %llu is %s: there is nothing to verify", step,
-                    WORD(checkpoint_state, one->d.state));
-        return -EBUSY;
     }
     if (work->nonce != 0) {
         text_format(text, TEXT_SIZE, "step %llu is being %s on %s; wait for it",

@@ -69,6 +69,7 @@ struct rig_node {
     uint64_t fact_sequence;
     struct msg_peers peers; /* as told last */
     uint32_t peers_heard;   /* times */
+    uint32_t stops_heard;   /* orders to stop anything, repeated ones too */
     struct rig_told told[RIG_RANKS];
     uint32_t attempt_count;
     struct rig_attempt attempts[ATTEMPTS_PER_NODE_MAX];
@@ -127,7 +128,10 @@ struct rig {
     uint32_t listings;            /* that were asked for */
     uint32_t errands;             /* verifications and removals that were asked for */
     struct msg_save_ask save_ask; /* the last one of these */
-    struct msg_desired order;     /* the last one to run */
+    struct msg_checkpoint_answer save_answer; /* the last one, and to which node (index) */
+    uint32_t save_answer_node;
+    uint32_t save_answers;
+    struct msg_desired order; /* the last one to run */
     char trace[1 << 20];
     uint32_t trace_size;
     bool verbose;

@@ -140,6 +140,7 @@ void rig_deliver(struct rig *rig, struct rig_node *node, const struct message *m
         if (m->u.desired.mode == DESIRED_RUN) {
             obey_run(rig, node, &m->u.desired);
         } else if (m->u.desired.mode == DESIRED_STOP) {
+            node->stops_heard++;
             obey_stop(rig, node, &m->u.desired);
         }
         return;
@@ -151,6 +152,11 @@ void rig_deliver(struct rig *rig, struct rig_node *node, const struct message *m
         return;
     case MSG_PEER_ASK:
         obey_ask(rig, node, &m->u.peer_ask);
+        return;
+    case MSG_CHECKPOINT_ANSWER:
+        rig->save_answer = m->u.checkpoint_answer;
+        rig->save_answer_node = (uint32_t)(node - rig->nodes);
+        rig->save_answers++;
         return;
     case MSG_PEERS:
         node->peers = m->u.peers;

@@ -8,7 +8,8 @@ Planted: the faults of planted.py, each a mistake that would harm a running job.
 have to be caught. Flips: --count small mistakes (flips.py), drawn from --seed over every line of
 controller/core and agent/core; at least 85 % have to be caught. By what: steps.py. A flip that
 changes no code, or does not compile, is none: another is drawn in its place. One that survives
-stands in survivors.tsv with the reason why nobody needs to see it, or is a test that is missing.
+stands in survivors.tsv with the reason why nobody needs to see it, or is a test that is missing;
+with a reason it is spared the slow tests.
 
 What each test said of each mutant is kept in results.jsonl in the build folder: a run that was
 interrupted goes on, and after a change only what the change can have touched runs again. A lane
@@ -68,6 +69,7 @@ class Memory:
 
     def __init__(self, path):
         self.found = {}
+        self.hints = {}  # label: the test that caught it, in whatever state the sources were then
         self.guard = threading.Lock()
         if path.exists():
             for line in path.read_text().splitlines():
@@ -75,8 +77,13 @@ class Memory:
                     one = json.loads(line)
                 except ValueError:
                     continue  # the end of a run that was interrupted
-                self.found[one["mutant"], one["step"]] = one
+                self.take(one)
         self.file = path.open("a")
+
+    def take(self, one):
+        self.found[one["mutant"], one["step"]] = one
+        if one["how"] is not None and "by" in one:
+            self.hints[one["mutation"]] = one["by"]
 
     def get(self, mutant, step):
         return self.found.get((mutant, step))
@@ -84,7 +91,7 @@ class Memory:
     def put(self, mutant, step, **what):
         one = {"mutant": mutant, "step": step, **what}
         with self.guard:
-            self.found[mutant, step] = one
+            self.take(one)
             self.file.write(json.dumps(one) + "\n")
             self.file.flush()
         return one
@@ -97,6 +104,7 @@ class Court:
         self.builds = builds
         self.memory = memory
         self.quick = quick
+        self.reasons = reasons()
         self.runner = steps.Runner()
         self.sources = tree.print()
         self.steps = {room: steps.steps(tree.folder, room, fleets) for room in workshop.ROOMS}
@@ -124,8 +132,11 @@ class Court:
         source = mutant.source()
         name = workshop.sha(self.sources, mutant.path, source)
         room = next(room for room in workshop.ROOMS if mutant.path.startswith(room + "/"))
+        short = self.quick or mutant.key in self.reasons
         order = [step for step, quick in steps.ordered(self.steps[room], mutant.path, self.costs)
-                 if quick or not self.quick]
+                 if quick or not short]
+        hint = self.memory.hints.get(mutant.label)
+        order.sort(key=lambda step: step.name != hint)
         compiled = self.memory.get(name, "compiler")
         if compiled is not None:
             return Verdict(*compiled["how"])

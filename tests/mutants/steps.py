@@ -61,9 +61,9 @@ def unit_sources(folder, room):
 def programs(folder):
     """{name: (sources, archives)}: see workshop.Tree.build_all()."""
     found = {}
-    for room in ("core", "agent_core", "sim"):
+    for room in UNIT.values():
         for name, sources in unit_sources(folder, room).items():
-            found[name] = (sources, ("testlib", "sim") if room == "sim" else ("testlib",))
+            found[name] = (sources, ("testlib",))
     scenario = tuple(one.relative_to(folder).as_posix()
                      for one in sorted((folder / "tests/scenario").glob("*.c")))
     found["scenario"] = (scenario, ("testlib", "sim"))
@@ -89,36 +89,38 @@ def steps(folder, room, fleets):
     found = [*units, scenario("scenario", 0, texts), sim("sim", "--seeds", f"1..{few}"),
              *[Step(f"{one.name}, sanitizers", one.program, build="asan") for one in units],
              scenario("scenario, sanitizers", 0, texts, "asan"),
-             scenario("scenario, killed", 7, texts),
+             scenario("scenario, killed", 10, texts),
              sim("sim, kept seeds", "--replay", "tests/sim/seeds", reads=("tests/sim/seeds",))]
     if fleets > few:
         found.append(sim("sim", "--seeds", f"{few + 1}..{fleets}"))
     found += [sim("sim, killed at every record", "--kill-every-record", "1"),
               sim("sim, struck at every record", "--strike-every-record", "1")]
-    return [*found, *[Step(name, name) for name in unit_sources(folder, "sim")]]
+    return found
 
 
 def ordered(found, path, costs):
-    """[(step, whether a first look has it)] for a mutant of this file: what is quick, then the
-    other unit tests, each time those of its name first; then what is left. With sanitizers only
-    what is quick or of its name."""
+    """[(step, whether a first look has it)] for a mutant of this file: what is quick, the unit
+    tests of its name first; what is slow of its name; then what is left, quick or not, but for the
+    unit tests, of which only the quick ones and those of its name are of use."""
     stem = pathlib.Path(path).stem
     first_sim = next(step for step in found if step.program == "keepstep-sim")
 
     def rank(step):
-        unit = re.fullmatch(r"unit/(?:agent_)?core/(\w+)_test(.*)", step.name)
-        named = unit is not None and (stem == unit[1] or stem.startswith(unit[1] + "_"))
         quick = costs[step] < QUICK_S
-        if unit is not None and unit[2]:
-            return (4, 0) if named or quick else None
-        if unit is not None:
-            return (0 if quick else 2) + (0 if named else 1), costs[step]
-        early = quick and (step.name == "scenario" or step is first_sim)
-        return (1, costs[step]) if early else (4, 0)
+        unit = re.fullmatch(r"unit/(?:agent_)?core/(\w+)_test(.*)", step.name)
+        if unit is None:
+            return 1 if quick and (step.name == "scenario" or step is first_sim) else 3
+        named = stem == unit[1] or stem.startswith(unit[1] + "_")
+        if unit[2]:
+            return 3 if named or quick else None
+        if quick:
+            return 0 if named else 1
+        return 2 if named else None
 
     ranked = [(step, rank(step)) for step in found]
-    ranked = sorted((one for one in ranked if one[1] is not None), key=lambda one: one[1])
-    return [(step, place[0] < 4) for step, place in ranked]
+    ranked = sorted((one for one in ranked if one[1] is not None),
+                    key=lambda one: (one[1], costs[one[0]] if one[1] < 3 else 0))
+    return [(step, place < 3) for step, place in ranked]
 
 
 def fingerprint(build, step):
@@ -144,8 +146,10 @@ def ended(code, text, limit_s):
         return f"{failing(text)}: does not end in {limit_s} s of the processor"
     checks = re.findall(r"^\S+\.[ch]:\d+: .*$|^.*(?:Sanitizer|runtime error): .*$", text,
                         re.MULTILINE)
+    asserted = re.findall(r"^\[ +LINE +\] --- (\S+:\d+): error", text, re.MULTILINE)
     what = f"signal {-code}" if code < 0 else f"status {code}"
-    return ": ".join(part for part in (failing(text), checks[-1] if checks else what) if part)[:300]
+    why = (checks or asserted or [what])[-1]
+    return ": ".join(part for part in (failing(text), why) if part)[:300]
 
 
 class Runner:

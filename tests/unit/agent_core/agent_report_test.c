@@ -127,6 +127,20 @@ static void test_facts(void **state)
     assert_true(rig_sent(rig, MSG_FACT)->u.fact.fact.sequence > sequence);
 }
 
+/* What the controller does not acknowledge is kept, up to its limit, and then counted. */
+static void test_facts_that_nobody_acknowledges(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    const uint32_t limit = rig->limits.facts;
+    for (uint32_t i = 0; i < limit + 2; i++) {
+        const struct fact fact = {.source = FACT_PROBE, .code = (int32_t)i, .rank = -1};
+        struct agent_event event = {.kind = AGENT_EVENT_FACT, .fact = &fact};
+        rig_step(rig, &event);
+    }
+    assert_int_equal(rig_counters(rig).too_many, 2);
+}
+
 static void test_health_is_told(void **state)
 {
     struct core_rig *rig = *state;
@@ -355,6 +369,68 @@ static void test_check_is_passed_on(void **state)
     assert_true(rig_sent(rig, MSG_CHECK_RESULT)->u.check_result.port_free);
 }
 
+/* That a rank has begun to train is told at once; each further step with the next regular beat. */
+static void test_the_first_step_is_told_at_once(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct agent_mailbox_view view = {.valid = true, .phase = PHASE_STEP};
+    struct agent_event event = {.kind = AGENT_EVENT_MAILBOX, .job = 1, .mailbox = &view};
+    rig_step(rig, &event);
+    rig_tick(rig, 1000);
+    rig_tick(rig, 500); /* nothing is owed */
+    assert_null(rig_sent(rig, MSG_BEAT));
+    view.step = 1;
+    rig_step(rig, &event);
+    assert_non_null(rig_sent(rig, MSG_BEAT));
+    assert_int_equal(rig_sent(rig, MSG_BEAT)->u.beat.attempts[0].ranks[0].step, 1);
+    view.step = 2;
+    rig_step(rig, &event);
+    rig_tick(rig, 50);
+    assert_null(rig_sent(rig, MSG_BEAT));
+    view.phase = PHASE_CHECKPOINT;
+    rig_step(rig, &event);
+    assert_non_null(rig_sent(rig, MSG_BEAT));
+}
+
+/* A mailbox file is whatever its rank wrote: a rank that is not there is believed nothing. */
+static void test_ranks_that_are_not_there(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct attempt_report before, after;
+    (void)rig_state(rig, 1, 0, &before);
+    const uint64_t digest = agent_core_digest(rig->core);
+    const uint32_t ranks = before.rank_count;
+    struct agent_mail commit = {.kind = AGENT_MAIL_CHECKPOINT, .local_rank = ranks, .id = 9};
+    commit.u.checkpoint.kind = CHECKPOINT_BEGIN;
+    mail(rig, &commit);
+    assert_int_equal(rig_counters(rig).bad_message, 1);
+    assert_null(rig_sent(rig, MSG_CHECKPOINT));
+    struct agent_mailbox_view view = {.valid = true, .local_rank = ranks, .step = 50, .phase = 3};
+    struct agent_event event = {.kind = AGENT_EVENT_MAILBOX, .job = 1, .mailbox = &view};
+    rig_step(rig, &event);
+    const struct agent_printed printed = {.local_rank = ranks, .step = 50};
+    event = (struct agent_event){.kind = AGENT_EVENT_PRINTED, .job = 1, .printed = &printed};
+    rig_step(rig, &event);
+    const struct agent_detail detail = {.local_rank = ranks};
+    event = (struct agent_event){.kind = AGENT_EVENT_DETAIL, .job = 1, .detail = &detail};
+    rig_step(rig, &event);
+    assert_null(rig_sent(rig, MSG_RANK_DETAIL));
+    event = (struct agent_event){
+        .kind = AGENT_EVENT_ORPHAN_ENDED, .job = 1, .local_rank = ranks, .ok = true};
+    rig_step(rig, &event);
+    (void)rig_state(rig, 1, 0, &after);
+    assert_memory_equal(&before, &after, sizeof(before));
+    assert_int_equal(agent_core_digest(rig->core), digest);
+    commit.local_rank = ranks - 1; /* the last one is there */
+    mail(rig, &commit);
+    assert_int_equal(rig_counters(rig).bad_message, 1);
+    assert_non_null(rig_sent(rig, MSG_CHECKPOINT));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +438,9 @@ int main(void)
         RIG_TEST(test_what_is_past_is_not_in_every_beat),
         RIG_TEST(test_ends_of_a_time_away),
         RIG_TEST(test_facts),
+        RIG_TEST(test_facts_that_nobody_acknowledges),
+        RIG_TEST(test_the_first_step_is_told_at_once),
+        RIG_TEST(test_ranks_that_are_not_there),
         RIG_TEST(test_health_is_told),
         RIG_TEST(test_goodbye),
         RIG_TEST(test_exchange),

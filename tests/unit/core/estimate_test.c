@@ -75,6 +75,15 @@ static void intervals_are_whole_steps_and_no_two_saves_overlap(void **state)
     assert_int_equal(estimate_interval_steps(&input), UINT32_MAX);
 }
 
+static void a_save_that_takes_two_gaps_waits_for_one(void **state)
+{
+    (void)state;
+    struct estimate_interval_input input = {.stall_ms = 2000000, .gap_ms = 1000000};
+    assert_int_equal(estimate_interval_ms(&input), 1000000);
+    input.stall_ms--; /* the formula, which does not join there */
+    close_to((double)estimate_interval_ms(&input), 888889, 0.001, 1);
+}
+
 static void exponentials_are_exact_to_the_last_bits(void **state)
 {
     (void)state;
@@ -174,6 +183,7 @@ int main(void)
         cmocka_unit_test(intervals_are_those_of_daly),
         cmocka_unit_test(intervals_are_near_the_exact_optimum),
         cmocka_unit_test(intervals_are_whole_steps_and_no_two_saves_overlap),
+        cmocka_unit_test(a_save_that_takes_two_gaps_waits_for_one),
         cmocka_unit_test(exponentials_are_exact_to_the_last_bits),
         cmocka_unit_test(spares_are_the_quantile),
         cmocka_unit_test(spares_are_those_that_are_known),

@@ -117,6 +117,26 @@ static void test_stale_is_silent(void **state)
     rig_free(rig);
 }
 
+/* From the moment when the last rank moved, whichever it was, the time is lost. */
+static void test_lost_since_the_last_move(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(2, 1);
+    rig->synchronous = true;
+    rig_connect_all(rig);
+    struct job_spec spec = rig_spec("demo", 1);
+    uint32_t job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
+    rig_run(rig, 2000);
+    rig->nodes[rig_node_of(rig, job, 0)].hang = true;
+    rig_run(rig, 1000); /* what it had done is told by now */
+    const uint64_t begun = core_service_ms(rig->core) - 1000;
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 60000));
+    const struct recovery *recovery = core_recovery(rig->core, job_of(rig, job)->d.recovery);
+    assert_in_range(recovery->d.opened_service_ms, begun - 1000, begun + 1000);
+    rig_free(rig);
+}
+
 /* A program that numbers its ranks in another way: nothing that rests on the layout is asked. */
 static void test_misplaced(void **state)
 {
@@ -282,10 +302,15 @@ static void test_what_counts_as_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_rank_is_named),     cmocka_unit_test(test_of_another_attempt),
-        cmocka_unit_test(test_stale_is_silent),       cmocka_unit_test(test_misplaced),
-        cmocka_unit_test(test_the_second_look),       cmocka_unit_test(test_limits_are_learned),
-        cmocka_unit_test(test_steps_warm_up),         cmocka_unit_test(test_what_counts_as_seen),
+        cmocka_unit_test(test_the_rank_is_named),
+        cmocka_unit_test(test_of_another_attempt),
+        cmocka_unit_test(test_lost_since_the_last_move),
+        cmocka_unit_test(test_stale_is_silent),
+        cmocka_unit_test(test_misplaced),
+        cmocka_unit_test(test_the_second_look),
+        cmocka_unit_test(test_limits_are_learned),
+        cmocka_unit_test(test_steps_warm_up),
+        cmocka_unit_test(test_what_counts_as_seen),
         cmocka_unit_test(test_ranks_of_another_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,6 +235,14 @@ static void launch_error(void **state)
         add_end(&f, 15, -signal);
         expect(&f, "first-exit: unknown, restart-in-place, none, 8");
     }
+    /* one that ended well first did not crash: what all others say is about the command */
+    begin(&f);
+    f.in.ever_stepped = false;
+    add_end(&f, 0, 0);
+    for (int32_t rank = 1; rank < 16; rank++) {
+        add_end(&f, rank, 1);
+    }
+    expect(&f, "launch-error: user, fail-job, none,");
 }
 
 static void launch_refused(void **state)
@@ -245,9 +253,11 @@ static void launch_refused(void **state)
     f.in.ever_stepped = false;
     add(&f, FACT_LAUNCH, 3, 2);
     expect(&f, "launch-refused: unknown, evict-and-swap, diag, 3");
-    for (uint32_t node = 4; node <= 7; node++) {
+    for (uint32_t node = 4; node <= 6; node++) {
         add(&f, FACT_LAUNCH, node, 2);
     }
+    expect(&f, "launch-refused: unknown, evict-and-swap, diag, 3 4 5 6"); /* one half */
+    add(&f, FACT_LAUNCH, 7, 2);
     expect(&f, "launch-error: user, fail-job, none,");
     assert_string_equal(f.verdict.why, "the command could not be started on 5 of 8 nodes");
     /* a job of one node: the second node that refuses tells */

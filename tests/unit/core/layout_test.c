@@ -262,6 +262,25 @@ static void fresh_golden(void **state)
     assert_memory_equal(f->slot_nodes, together, sizeof(together));
 }
 
+/* No leaf and no rack holds the replica whole: the fullest leaf first, and in it the fullest rack,
+ * whatever their names are. */
+static void fresh_fullest_first(void **state)
+{
+    struct fixture *f = *state;
+    struct layout_shape shape = shape_of(1, 6, 1, 1);
+    static const uint32_t racks[] = {1, 2, 3, 3, 4, 4}; /* leaf 1: rack 1; leaf 2: the rest */
+    static const uint32_t leaves[] = {1, 2, 2, 2, 1, 2};
+    for (uint32_t index = 0; index < 6; index++) {
+        f->nodes[index] = node_of(index, 1);
+        f->nodes[index].rack = racks[index];
+        f->nodes[index].leaf = leaves[index];
+    }
+    f->nodes[4].rack = 5; /* of leaf 1 too */
+    assert_int_equal(layout_fresh(&shape, f->nodes, 6, 6, &f->scratch, f->slot_nodes, NULL), 0);
+    const uint32_t fullest[] = {3, 4, 2, 6, 1, 5};
+    assert_memory_equal(f->slot_nodes, fullest, sizeof(fullest));
+}
+
 static void fresh_probation_last(void **state)
 {
     struct fixture *f = *state;
@@ -431,6 +450,7 @@ static void swap_refuses(void **state)
     assert_int_equal(
         layout_swaps(&shape, f->holders, 4, &past, 1, f->spares, 4, &f->scratch, f->swaps, &err),
         -EINVAL);
+    assert_string_equal(err.text, "slot 4 is past the last one");
     assert_int_equal(
         layout_swaps(&shape, f->holders, 5, lost, 1, f->spares, 4, &f->scratch, f->swaps, &err),
         -EINVAL);
@@ -685,6 +705,7 @@ int main(void)
         cmocka_unit_test(fresh_keeps_replicas_together),
         cmocka_unit_test(fresh_prefers_leaves),
         cmocka_unit_test(fresh_golden),
+        cmocka_unit_test(fresh_fullest_first),
         cmocka_unit_test(fresh_probation_last),
         cmocka_unit_test(fresh_refuses),
         cmocka_unit_test(swap_near_first),

@@ -413,6 +413,51 @@ static void test_hang_is_found(void **state) /* B20 */
     rig_free(rig);
 }
 
+/* A beat of a node that says it runs attempt 0 of the job, and whether it has seen a stop. */
+static void beat_of_stray(struct rig *rig, uint32_t node, uint32_t job, bool stop_seen)
+{
+    struct message m = {.kind = MSG_BEAT};
+    struct attempt_report *report = &m.u.beat.attempts[0];
+    m.u.beat.sequence = ++rig->nodes[node].beat;
+    m.u.beat.sent_ms = rig->now_ms;
+    m.u.beat.checks_ok = true;
+    m.u.beat.attempt_count = 1;
+    report->job = job;
+    report->shim_alive = true;
+    report->stop_seen = stop_seen;
+    report->rank_count = RIG_RANKS;
+    report->ranks[0].state = RANK_RUNNING;
+    report->ranks[1].state = RANK_RUNNING;
+    rig_send(rig, node, &m);
+}
+
+/* Ranks where none should run, and the order to stop them may be lost on its way: who does not know
+ * of it is told with each beat, who does and takes its time is not. */
+static void test_who_has_not_heard_the_stop_is_told_again(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, 4, &job);
+    rig_end_rank(rig, rig_node_of(rig, job, 1), 0, RANK_EXITED, 1);
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 1000));
+    assert_true(rig_until(rig, job, JOB_RUNNING, 10000));
+    uint32_t stray = 0;
+    while (core_node(rig->core, stray + 1)->d.job != 0) {
+        stray++;
+    }
+    const uint32_t *heard = &rig->nodes[stray].stops_heard;
+    for (uint32_t i = 1; i <= 3; i++) {
+        beat_of_stray(rig, stray, job, false);
+        assert_int_equal(*heard, i);
+    }
+    beat_of_stray(rig, stray, job, true); /* news: it may be that it asks for what to do */
+    assert_int_equal(*heard, 4);
+    beat_of_stray(rig, stray, job, true);
+    beat_of_stray(rig, stray, job, true);
+    assert_int_equal(*heard, 4);
+    rig_free(rig);
+}
+
 static void test_late_commit_is_refused(void **state)
 {
     (void)state;
@@ -513,6 +558,7 @@ int main(void)
         cmocka_unit_test(test_two_triggers_make_one_attempt),
         cmocka_unit_test(test_controller_stall_kills_nobody),
         cmocka_unit_test(test_hang_is_found),
+        cmocka_unit_test(test_who_has_not_heard_the_stop_is_told_again),
         cmocka_unit_test(test_late_commit_is_refused),
         cmocka_unit_test(test_bad_spare_is_marked_and_the_next_taken),
         cmocka_unit_test(test_port_in_use_takes_the_next),

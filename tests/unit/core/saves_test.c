@@ -213,6 +213,28 @@ static void test_two_failures_at_load_without_the_library(void **state)
     end(rig);
 }
 
+/* A node that goes away while its ranks load says nothing about what they load. */
+static void test_a_node_lost_at_load_spoils_nothing(void **state)
+{
+    (void)state;
+    struct rig *rig = with_folder(READER_MEGATRON);
+    (void)rig_lay(rig, 10, 0);
+    uint32_t job = running(rig, READER_MEGATRON);
+    (void)rig_lay(rig, 20, 0);
+    rig_run(rig, 30 * 60 * 1000);
+    fail_a_rank(rig, job);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    for (int i = 0; i < 2; i++) {
+        rig_kill_node(rig, rig_node_of(rig, job, 1), RIG_PEER_NOTHING);
+        assert_true(rig_until(rig, job, JOB_RECOVERING, 20000));
+        assert_int_equal(core_job(rig->core, job)->d.restore_failures, 0);
+        assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+        assert_int_equal(restored(rig, job), 20);
+    }
+    expect(rig, job, 20, CKPT_COMPLETE, "");
+    end(rig);
+}
+
 /* ---- it cannot be seen ------------------------------------------------------------------------- */
 
 static void test_a_folder_that_cannot_be_seen_holds_a_first_start(void **state)
@@ -554,6 +576,27 @@ static void test_verify_needs_hashes(void **state)
     end(rig);
 }
 
+/* It says so, whether there is a hash of it already or not, and asks nobody to read it. */
+static void test_what_is_not_whole_is_not_verified(void **state)
+{
+    (void)state;
+    struct rig *rig = with_folder(READER_KEEPSTEP);
+    uint32_t job = running(rig, READER_KEEPSTEP);
+    struct message m = {.kind = MSG_CHECKPOINT};
+    m.u.checkpoint = (struct msg_checkpoint){.kind = CHECKPOINT_BEGIN, .job = job, .step = 10};
+    rig_send(rig, rig_node_of(rig, job, 0), &m);
+    assert_int_equal(ask(rig, REQUEST_VERIFY, job, 10), -EBUSY);
+    assert_non_null(strstr(rig->reply_text, "step 10 is writing: there is nothing to verify"));
+    text_copy(m.u.checkpoint.hash, HASH_TEXT_SIZE, "0123456789abcdef0123456789abcdef");
+    m.u.checkpoint.step = 20;
+    rig_send(rig, rig_node_of(rig, job, 0), &m);
+    assert_int_equal(ask(rig, REQUEST_VERIFY, job, 20), -EBUSY);
+    assert_non_null(strstr(rig->reply_text, "step 20 is writing: there is nothing to verify"));
+    assert_int_equal(rig->errands, 0);
+    assert_int_equal(core_job(rig->core, job)->saves.work.nonce, 0);
+    end(rig);
+}
+
 /* ---- what the job file keeps --------------------------------------------------------------------------- */
 
 static uint32_t keeping(struct rig *rig, uint32_t last)
@@ -648,6 +691,7 @@ int main(void)
         cmocka_unit_test(test_what_is_gone_is_passed_over),
         cmocka_unit_test(test_a_folder_written_anew_is_a_new_checkpoint),
         cmocka_unit_test(test_two_failures_at_load_without_the_library),
+        cmocka_unit_test(test_a_node_lost_at_load_spoils_nothing),
         cmocka_unit_test(test_a_folder_that_cannot_be_seen_holds_a_first_start),
         cmocka_unit_test(test_a_look_is_forgotten_when_the_job_is_held),
         cmocka_unit_test(test_a_missing_mount_is_not_an_empty_folder),
@@ -665,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_verify),
         cmocka_unit_test(test_a_verification_that_finds_nothing_out),
         cmocka_unit_test(test_verify_needs_hashes),
+        cmocka_unit_test(test_what_is_not_whole_is_not_verified),
         cmocka_unit_test(test_nothing_is_removed_unless_asked),
         cmocka_unit_test(test_the_newest_and_the_pinned_stay),
         cmocka_unit_test(test_the_one_that_was_restored_stays),
