@@ -5,6 +5,7 @@ other way, a `!` forgotten, a constant one too large, an early return that is mi
 strings, preprocessor lines and what stands in CHECK(...) are left alone: a check that is weaker
 changes nothing until something else is wrong."""
 
+import collections
 import dataclasses
 import re
 
@@ -16,6 +17,7 @@ TOKEN = re.compile(
       | (?P<number>(?:0[xX][0-9a-fA-F]+|\d+)[uUlL]*(?![\w.]))
       | (?P<sign><<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\S)
     """, re.VERBOSE | re.DOTALL | re.MULTILINE)
+FUNCTION = re.compile(r"^\w[^;{}#/]*?(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 BOOLEANS = {"&&": "||", "||": "&&"}
 SKIPPED_CALLS = ("CHECK", "static_assert", "_Static_assert", "__attribute__")
@@ -30,7 +32,7 @@ class Flip:
     end: int
     new: str
     line: int
-    text: str  # the line as it was, stripped
+    place: str  # the function, and the line as it was
     kind: str
 
     def apply(self, source):
@@ -38,7 +40,7 @@ class Flip:
 
     def key(self):
         """Names the flip also when lines before it come or go."""
-        return f"{self.path}\t{self.text}\t{self.kind}"
+        return f"{self.path}\t{self.place}\t{self.kind}"
 
 
 def tokens(source):
@@ -81,13 +83,20 @@ def find(path, source):
     """All flips of one file, in the order of their places."""
     found = tokens(source)
     flips = []
+    functions = [(match.start(), match[1]) for match in FUNCTION.finditer(source)]
+    seen = collections.Counter()
 
     def add(start, end, new, what):
         begin = source.rfind("\n", 0, start) + 1
         stop = source.find("\n", start)
+        inside = [name for at, name in functions if at < start]
+        place = f"{inside[-1] if inside else ''}: {' '.join(source[begin:stop].split())}"
+        kind = f"{what} #{start - begin}"
+        seen[place, kind] += 1
+        if seen[place, kind] > 1:
+            kind += f" ({seen[place, kind]})"  # the same line again in the same function
         new += "\n" * source.count("\n", start, end)  # the lines after it keep their numbers
-        flips.append(Flip(path, start, end, new, source.count("\n", 0, start) + 1,
-                          " ".join(source[begin:stop].split()), f"{what} #{start - begin}"))
+        flips.append(Flip(path, start, end, new, source.count("\n", 0, start) + 1, place, kind))
 
     depth = 0
     for at, (kind, text, start, end) in enumerate(found):

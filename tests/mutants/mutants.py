@@ -107,7 +107,8 @@ class Court:
         self.reasons = reasons()
         self.runner = steps.Runner()
         self.sources = tree.print()
-        self.steps = {room: steps.steps(tree.folder, room, fleets) for room in workshop.ROOMS}
+        self.steps = {room: steps.steps(tree.folder, room, fleets, quick)
+                      for room in workshop.ROOMS}
         self.prints = {step: steps.fingerprint(builds[step.build], step)
                        for found in self.steps.values() for step in found}
         self.costs = {}  # of each step, in seconds of the processor
@@ -264,19 +265,19 @@ def flip_mutants(folder, seed, only):
             places += flips.find(name, sources[name])
     print(f"{len(places)} places for a flip, drawn from seed {seed}", flush=True)
     random.Random(seed).shuffle(places)
-    return [Mutant(f"{one.path}:{one.line}: {one.kind}: {one.text[:90]}", one.path, one.key(),
+    return [Mutant(f"{one.path}:{one.line}: {one.kind}: {one.place[:110]}", one.path, one.key(),
                    lambda one=one: one.apply(sources[one.path]))
             for one in places if only in one.path]
 
 
 def reasons():
-    """{key: reason} of survivors.tsv: file, line of code, flip, reason."""
+    """{key: reason} of survivors.tsv: file, place, flip, reason."""
     known = {}
     path = pathlib.Path(__file__).with_name("survivors.tsv")
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
-            file, text, kind, reason = line.split("\t")
-            known[f"{file}\t{text}\t{kind}"] = reason
+            file, place, kind, reason = line.split("\t")
+            known[f"{file}\t{place}\t{kind}"] = reason
     return known
 
 
@@ -352,7 +353,8 @@ def write_json(path, found):
 
 def work(arguments, base):
     tree = workshop.Tree(ROOT, base)
-    builds = {name: workshop.Build(tree, name) for name in workshop.BUILDS}
+    builds = {name: workshop.Build(tree, name) for name in workshop.BUILDS
+              if name == "plain" or not arguments.quick}
     for build in builds.values():
         build.build_all(steps.programs(tree.folder))
     court = Court(tree, builds, Memory(base / "results.jsonl"), arguments.fleets,

@@ -521,6 +521,7 @@ static void test_snapshot(void **state)
         {.kind = AGENT_RECORD_ORDER, .job = 3, .attempt = 2, .rank_count = 2, .name = "a"},
         {.kind = AGENT_RECORD_REFUSED, .job = 3, .attempt = 2, .text = "no"},
         {.kind = AGENT_RECORD_ORDER, .job = 4, .attempt = 0, .rank_count = 1, .name = "b"},
+        {.kind = AGENT_RECORD_STOP, .job = 5, .attempt = 0, .number = 500, .name = "c"},
         {.kind = AGENT_RECORD_FORGET, .job = 3, .attempt = 1},
         {.kind = AGENT_RECORD_GOODBYE, .number = 1},
     };

@@ -212,6 +212,36 @@ static void test_a_large_fleet_has_larger_limits(void **state)
     rig_free(rig);
 }
 
+static void recover(struct rig *rig, uint32_t job)
+{
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 20000));
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    rig_save(rig, job, core_job(rig->core, job)->step_top); /* its budgets are whole again */
+}
+
+/* Hosts that fall silent are the other breaker's, and a program that fails takes nobody out. */
+static void test_what_is_no_eviction_does_not_count(void **state)
+{
+    (void)state;
+    struct rig *rig = fleet(34, 1, 4, "");
+    uint32_t job = core_job_find(rig->core, "demo");
+    for (uint32_t i = 0; i < 10; i++) {
+        rig_kill_node(rig, rig_node_of(rig, job, i % 4), RIG_PEER_NOTHING);
+        recover(rig, job);
+        rig_end_rank(rig, rig_node_of(rig, job, i % 4), 0, RANK_EXITED, 1);
+        recover(rig, job);
+    }
+    assert_int_equal(rig_count(rig, RECORD_verdict_kind), 20);
+    for (uint32_t i = 0; i < FLOOR; i++) {
+        fatal(rig, 33 - i);
+        assert_false(core_globals(rig->core)->paused);
+    }
+    fatal(rig, 33 - FLOOR);
+    assert_true(core_globals(rig->core)->paused); /* these alone are what counts */
+    assert_non_null(strstr(core_held_text(rig->core), "5 by fatal-signal within 24 h"));
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_a_part_of_a_rack_is_no_rack),
         cmocka_unit_test(test_without_labels_it_is_ours),
         cmocka_unit_test(test_the_fifth_by_one_rule_in_a_day),
+        cmocka_unit_test(test_what_is_no_eviction_does_not_count),
         cmocka_unit_test(test_a_day_later_it_is_forgotten),
         cmocka_unit_test(test_a_large_fleet_has_larger_limits),
     };
