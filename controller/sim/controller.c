@@ -194,6 +194,9 @@ static void act(struct sim *sim, const struct action *action)
     case ACTION_SEND: {
         struct message message;
         action_message(sim->ctl.core, action, &message);
+        if (message.kind == MSG_CHECKPOINT_ANSWER && sim->options.mutation == SIM_LOSE_ANSWER) {
+            return;
+        }
         net_send_down(sim, action->session, &message);
         return;
     }

@@ -748,6 +748,7 @@ void fault_heal(struct sim *sim)
         }
     } else if (sim->ctl.running) {
         judge_resumes(sim);
+        judge_answers(sim);
         restart_removed(sim);
         operator_heal(sim);
     }

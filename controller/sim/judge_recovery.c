@@ -29,6 +29,7 @@ enum {
     HOUR_FLOOR = 8,
     WELL_MS = 30000, /* so long a node must have been well to be surely in reach */
     STUCK_MS = 20 * 60000,
+    ANSWER_MS = 60000, /* an agent says again every few seconds what was not answered */
 };
 #define HOUR_MS (60ull * 60 * 1000)
 
@@ -302,6 +303,45 @@ void judge_resumes(struct sim *sim)
                        job->d.job, WORD(job_state, job->d.state),
                        recovery == NULL ? "no phase" : WORD(phase, recovery->d.phase),
                        (unsigned long long)((sim->now_ms - since_ms) / 1000), job->wait_text);
+        }
+    }
+}
+
+static void judge_answers_to(struct sim *sim, const struct sim_host *host,
+                             const struct sim_shim *shim)
+{
+    for (uint32_t index = 0; index < shim->rank_count; index++) {
+        const struct sim_rank *rank = &shim->ranks[index];
+        for (uint32_t m = 0; rank->alive && rank->mails != NULL && m < SIM_MAILS_MAX; m++) {
+            const struct sim_mail *mail = &rank->mails[m];
+            uint64_t since_ms =
+                mail->asked_ms > sim->healed_at_ms ? mail->asked_ms : sim->healed_at_ms;
+            if (mail->open && sim->now_ms - since_ms > ANSWER_MS) {
+                sim_object(sim, SIM_JUDGE_ANSWERED,
+                           "job %u rank %u on %s told of its save of step %llu and hears nothing",
+                           shim->job, shim->first_rank + index, host->name,
+                           (unsigned long long)mail->checkpoint.step);
+            }
+        }
+        sim->stats.judged[SIM_JUDGE_ANSWERED] += rank->alive && rank->mail_next > 0 ? 1 : 0;
+    }
+}
+
+/* Of jobs that run, on hosts in reach: a rank must not wait for a word about its save. */
+void judge_answers(struct sim *sim)
+{
+    const struct core *core = sim->ctl.core;
+    for (uint32_t index = 0; index < sim->host_count; index++) {
+        const struct sim_host *host = &sim->hosts[index];
+        const struct node *node = core_node(core, core_node_find(core, host->name));
+        const struct job *job = node == NULL ? NULL : core_job(core, node->d.job);
+        bool runs = agent_runs(host) && job != NULL && job->d.state == JOB_RUNNING &&
+                    node->session != 0 && node->link == LINK_UP;
+        for (uint32_t s = 0; runs && s < SIM_SHIMS_MAX; s++) {
+            const struct sim_shim *shim = &host->shims[s];
+            if (shim->up && shim->job == job->d.job && shim->attempt == job->d.attempt) {
+                judge_answers_to(sim, host, shim);
+            }
         }
     }
 }

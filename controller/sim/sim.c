@@ -58,7 +58,8 @@ void sim_object(struct sim *sim, enum sim_judge judge, const char *format, ...)
     va_end(arguments);
     sim->over = true;
     sim->judge = judge;
-    bool live = judge == SIM_JUDGE_LIVE || judge == SIM_JUDGE_RESUMES;
+    bool live =
+        judge == SIM_JUDGE_LIVE || judge == SIM_JUDGE_RESUMES || judge == SIM_JUDGE_ANSWERED;
     sim->result = live ? SIM_LIVENESS : SIM_SAFETY;
     (void)text_format(sim->text, sizeof(sim->text), "%s: %s", sim_judge_words[judge], text);
     sim_trace(sim, "OBJECTION %s", sim->text);

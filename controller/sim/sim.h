@@ -146,7 +146,8 @@ extern const char *const sim_verb_words[];
     X(ALIVE, "no-false-loss")  /* a node that is well and in reach is not taken for lost */        \
     X(POISONED, "poison-ends") /* a job that always fails is held or fails, and takes few nodes */ \
     X(RESUMES, "resumes")      /* healed: no recovery takes long, unless it says what it lacks */  \
-    X(LIVE, "liveness")        /* healed, with enough nodes: every job ends or says why not */
+    X(ANSWERED, "saves-answered") /* healed: what a rank tells of its save is answered */          \
+    X(LIVE, "liveness")           /* healed, with enough nodes: every job ends or says why not */
 
 enum sim_judge {
 #define X(upper, word) SIM_JUDGE_##upper,
@@ -222,6 +223,7 @@ extern const char *const sim_phase_words[];
     X(EDIT_ALIVE, "edit-alive", ALIVE)        /* … the node lost was well */                     \
     X(EDIT_POISON, "edit-poison", POISONED)   /* … how often a job has failed at its step */     \
     X(EDIT_STUCK, "edit-stuck", RESUMES)      /* … how long a recovery has taken */              \
+    X(LOSE_ANSWER, "lose-answer", ANSWERED)   /* what is said of saves never arrives */            \
     X(BREAK_CORE, "break-core", INVARIANT)    /* the core's memory is changed: it aborts */
 
 enum sim_mutation {

@@ -279,6 +279,7 @@ static void post(struct sim *sim, struct sim_shim *shim, uint32_t rank_index, ui
         memset(mail, 0, sizeof(*mail));
         mail->open = true;
         mail->id = ++rank->mail_next;
+        mail->asked_ms = sim->now_ms;
         struct msg_checkpoint *u = &mail->checkpoint;
         u->kind = kind;
         u->step = train->step;

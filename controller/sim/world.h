@@ -207,6 +207,7 @@ struct sim_mail {
     bool open;
     bool given; /* to this life of the agent */
     uint64_t id;
+    uint64_t asked_ms;
     struct msg_checkpoint checkpoint;
 };
 
@@ -641,7 +642,8 @@ void judge_recovery_record(struct sim *sim, const struct record *record);
 void judge_lost(struct sim *sim, const struct record_node_lost *lost); /* it is being decided */
 void judge_new_core(struct sim *sim); /* just folded, everything in it durable */
 void judge_poison(struct sim *sim, struct sim_shadow_job *job); /* it has just failed again */
-void judge_resumes(struct sim *sim); /* now and then, once all is healed */
+void judge_resumes(struct sim *sim); /* now and then, once all is healed; so too the next */
+void judge_answers(struct sim *sim);
 
 /* judge_world.c: what really happens on hosts, and the live state of the core */
 void judge_state(struct sim *sim);

@@ -69,7 +69,7 @@ class Memory:
 
     def __init__(self, path):
         self.found = {}
-        self.hints = {}  # label: the test that caught it, in whatever state the sources were then
+        self.hints = {}  # key of a mutant: the test that caught it, in whatever state the sources were then
         self.guard = threading.Lock()
         if path.exists():
             for line in path.read_text().splitlines():
@@ -83,7 +83,7 @@ class Memory:
     def take(self, one):
         self.found[one["mutant"], one["step"]] = one
         if one["how"] is not None and "by" in one:
-            self.hints[one["mutation"]] = one["by"]
+            self.hints[one["key"]] = one["by"]
 
     def get(self, mutant, step):
         return self.found.get((mutant, step))
@@ -136,7 +136,7 @@ class Court:
         short = self.quick or mutant.key in self.reasons
         order = [step for step, quick in steps.ordered(self.steps[room], mutant.path, self.costs)
                  if quick or not short]
-        hint = self.memory.hints.get(mutant.label)
+        hint = self.memory.hints.get(mutant.key)
         order.sort(key=lambda step: step.name != hint)
         compiled = self.memory.get(name, "compiler")
         if compiled is not None:
@@ -151,7 +151,7 @@ class Court:
         error = lane.make(self.builds["plain"], mutant.path, source)
         if error is not None:
             how = ("equivalent", "") if error == "equivalent" else ("does not compile", error)
-            self.memory.put(name, "compiler", how=how, mutation=mutant.label)
+            self.memory.put(name, "compiler", how=how, key=mutant.key)
             return Verdict(*how)
         last = self.builds["plain"]
         for step in left:
@@ -164,7 +164,7 @@ class Court:
             if not outcome.known:
                 return Verdict(UNKNOWN, f"the host ended {step.name}")
             self.memory.put(name, self.prints[step], how=outcome.how, cpu=outcome.cpu_s,
-                            by=step.name, mutation=mutant.label)
+                            by=step.name, key=mutant.key)
             if outcome.how is not None:
                 return Verdict(step.name, outcome.how)
         return Verdict(None)

@@ -139,6 +139,10 @@ static void busy(struct sim_options *options, uint64_t seed, enum sim_mutation m
         options->chaos_ms = 40000;
         options->fault_gap_ms = 5000;
     }
+    if (mutation == SIM_LOSE_ANSWER) { /* healed while the job still has saves to make */
+        options->chaos_ms = 20000;
+        options->job[0].steps = 2000;
+    }
     if (mutation == SIM_ACT_EARLY) {
         options->commit_ms[0] = 400;
         options->commit_ms[1] = 800;
@@ -164,7 +168,8 @@ static void every_judge_objects(void **state)
                              (unsigned long long)seed, sim_judge_words[wanted],
                              sim_result_text(sim));
                 }
-                bool live = wanted == SIM_JUDGE_LIVE || wanted == SIM_JUDGE_RESUMES;
+                bool live = wanted == SIM_JUDGE_LIVE || wanted == SIM_JUDGE_RESUMES ||
+                            wanted == SIM_JUDGE_ANSWERED;
                 assert_int_equal(result, live ? SIM_LIVENESS : SIM_SAFETY);
             }
             (void)sim_free(sim);
