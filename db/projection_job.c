@@ -26,6 +26,16 @@ static const struct projection_sql rows[] = {
     {RECORD_save_asked_kind,
      "UPDATE jobs SET save_request = :request, stop_request = :stop WHERE job = :job"},
 
+    {RECORD_interval_chosen_kind,
+     "INSERT INTO interval_log VALUES (:r_seq, :job, :r_wall, :interval_ms, :interval_saves, "
+     ":interval_stall_ms, :interval_save_ms, :interval_failures, :interval_span_ms, "
+     ":interval_gap_ms)"},
+    {RECORD_reserve_chosen_kind,
+     "INSERT INTO reserve_log VALUES (:r_seq, :job, :r_wall, :reserve_wanted, :reserve_losses, "
+     ":reserve_span_ms, :reserve_gap_ms, :reserve_away_ms)"},
+    {RECORD_spares_low_kind,
+     "INSERT INTO spares_log VALUES (:r_seq, :job, :r_wall, :low, :ready, :wanted)"},
+
     {RECORD_attempt_made_kind,
      "INSERT INTO attempts (job, attempt, recovery, restore_step, restore_attempt, made_wall_ms) "
      "VALUES (:job, :attempt, :recovery, :restore_step, :restore_attempt, :r_wall) "

@@ -139,6 +139,45 @@ CREATE TABLE job_log (
 ) STRICT;
 CREATE INDEX job_log_job ON job_log (job, seq);
 
+-- How often a job saves, where its file says auto: each choice and what it was concluded from.
+CREATE TABLE interval_log (
+    seq         INTEGER PRIMARY KEY,
+    job         INTEGER NOT NULL,
+    wall_ms     INTEGER NOT NULL,
+    interval_ms INTEGER NOT NULL,
+    saves       INTEGER NOT NULL,
+    stall_ms    INTEGER NOT NULL,
+    save_ms     INTEGER NOT NULL,
+    failures    INTEGER NOT NULL,
+    span_ms     INTEGER NOT NULL,
+    gap_ms      INTEGER NOT NULL
+) STRICT;
+CREATE INDEX interval_log_job ON interval_log (job, seq);
+
+-- How many spares a job keeps, where its file says auto.
+CREATE TABLE reserve_log (
+    seq     INTEGER PRIMARY KEY,
+    job     INTEGER NOT NULL,
+    wall_ms INTEGER NOT NULL,
+    wanted  INTEGER NOT NULL,
+    losses  INTEGER NOT NULL,
+    span_ms INTEGER NOT NULL,
+    gap_ms  INTEGER NOT NULL,
+    away_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX reserve_log_job ON reserve_log (job, seq);
+
+-- When a job had fewer ready spares than it is to have, and when it had enough again.
+CREATE TABLE spares_log (
+    seq     INTEGER PRIMARY KEY,
+    job     INTEGER NOT NULL,
+    wall_ms INTEGER NOT NULL,
+    low     INTEGER NOT NULL,
+    ready   INTEGER NOT NULL,
+    wanted  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX spares_log_job ON spares_log (job, seq);
+
 -- Every version of a job's file, as the tree that was accepted.
 CREATE TABLE job_specs (
     job      INTEGER NOT NULL,

@@ -330,6 +330,23 @@ static void check_progress(struct draft *draft)
     }
 }
 
+static void fill_interval(struct draft *draft)
+{
+    struct job_spec *spec = &draft->spec;
+    const json_t *interval = config_get(draft->tree, "checkpoint.interval");
+    spec->save_auto = json_is_string(interval);
+    spec->save_interval_ms = json_is_integer(interval) ? (uint64_t)json_integer_value(interval) : 0;
+}
+
+static void fill_spares(struct draft *draft)
+{
+    struct job_spec *spec = &draft->spec;
+    const json_t *reserve = config_get(draft->tree, "spares.reserve");
+    spec->reserve_auto = json_is_string(reserve);
+    spec->reserve = json_is_integer(reserve) ? small(draft, "spares.reserve") : 0;
+    spec->min_ready = small(draft, "spares.min_ready");
+}
+
 static void fill_times(struct draft *draft)
 {
     struct job_spec *spec = &draft->spec;
@@ -350,8 +367,6 @@ static void fill_rest(struct draft *draft)
     spec->revision = 1;
     text_copy(spec->name, sizeof spec->name, config_text(tree, "name"));
     spec->priority = small(draft, "priority");
-    spec->reserve = small(draft, "spares.reserve");
-    spec->min_ready = small(draft, "spares.min_ready");
     spec->on_exhausted = text_equal(config_text(tree, "spares.on_exhausted"), "fail")
                              ? EXHAUSTED_FAIL
                              : EXHAUSTED_WAIT;
@@ -391,6 +406,8 @@ static int finish(json_t *tree, const char *submitter, json_t **ret_tree, struct
     check_format(&draft);
     check_codes(&draft);
     check_progress(&draft);
+    fill_interval(&draft);
+    fill_spares(&draft);
     fill_times(&draft);
     fill_rest(&draft);
     config_lines_drop(tree);

@@ -205,11 +205,20 @@ void route_spares(struct http_request *request)
     uint32_t validating;
     uint32_t down;
     uint64_t reserved = 0;
+    json_t *jobs = json_array();
     const struct job *job;
     for (uint32_t i = 0; (job = core_job_at(core, i)) != NULL; i++) {
-        reserved += core_job_over(job) ? 0 : job->d.reserve;
+        struct core_spares spares;
+        core_spares(core, job, &spares);
+        if (!core_job_over(job) && (spares.reserve > 0 || spares.wanted > 0)) {
+            json_t *one = show_spares(&spares, job);
+            show_set_text(one, "job", job->d.name);
+            json_array_append_new(jobs, one);
+            reserved += spares.reserve;
+        }
     }
     json_t *item = json_object();
+    json_object_set_new(item, "jobs", jobs);
     json_object_set_new(item, "nodes", show_hostlist(core, is_spare, NULL, &ready));
     json_object_set_new(item, "validating_nodes",
                         show_hostlist(core, is_validating, NULL, &validating));

@@ -92,8 +92,8 @@ static uint64_t wall_of(const struct core *core, uint64_t service_ms)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-static void add_condition(json_t *list, const char *type, bool on, const char *reason,
-                          const char *message)
+void show_condition(json_t *list, const char *type, bool on, const char *reason,
+                    const char *message)
 {
     json_t *one = json_object();
     show_set_text(one, "type", type);
@@ -122,32 +122,34 @@ static void add_misplaced(json_t *list, const struct core *core, const struct jo
                 count, count == 1 ? "rank differs" : "ranks differ", rank, said.tensor,
                 said.context, said.pipeline, said.data, job->d.order, ours.tensor, ours.context,
                 ours.pipeline, ours.data);
-    add_condition(list, "LayoutMismatch", true, "OtherCoordinates", text);
+    show_condition(list, "LayoutMismatch", true, "OtherCoordinates", text);
 }
 
-static json_t *conditions(const struct core *core, const struct job *job)
+static json_t *conditions(const struct core *core, const struct job *job,
+                          const struct core_spares *spares)
 {
     json_t *list = json_array();
     bool steps = job->d.state == JOB_RUNNING;
     const struct checkpoint *best = core_checkpoint_best(core, job);
-    add_condition(list, "Progressing", steps, steps ? "StepsAdvance" : "NotRunning", "");
-    add_condition(list, "Checkpointed", best != NULL, best != NULL ? "Recent" : "None", "");
+    show_condition(list, "Progressing", steps, steps ? "StepsAdvance" : "NotRunning", "");
+    show_condition(list, "Checkpointed", best != NULL, best != NULL ? "Recent" : "None", "");
     if (job->saves.text[0] != '\0') {
-        add_condition(list, "CheckpointsReadable", false, "NotListed", job->saves.text);
+        show_condition(list, "CheckpointsReadable", false, "NotListed", job->saves.text);
     }
     if (core_held(core)) {
-        add_condition(list, "AutomationHeld", true, "Held", core_held_text(core));
+        show_condition(list, "AutomationHeld", true, "Held", core_held_text(core));
     }
     if (job->would[0] != '\0') {
-        add_condition(list, "WouldAct", true, "AutomationHeld", job->would);
+        show_condition(list, "WouldAct", true, "AutomationHeld", job->would);
     }
     add_misplaced(list, core, job);
     if (job->waiting_spare) {
-        add_condition(list, "WaitingForSpare", true, "NoSpare", job->wait_text);
+        show_condition(list, "WaitingForSpare", true, "NoSpare", job->wait_text);
     }
+    show_add_protected(list, spares, job);
     if (job->d.quarantined) {
-        add_condition(list, "Quarantined", true, "BadRecords",
-                      "its records in the journal cannot be read; its ranks are left alone");
+        show_condition(list, "Quarantined", true, "BadRecords",
+                       "its records in the journal cannot be read; its ranks are left alone");
     }
     return list;
 }
@@ -213,10 +215,10 @@ json_t *show_layout(uint32_t tensor, uint32_t context, uint32_t pipeline, uint32
 }
 
 /* Why the job is as it is; of a pending one: what it waits for. */
-static void set_reason(json_t *object, const struct core *core, const struct job *job)
+static void set_reason(json_t *object, const struct core *core, const struct job *job,
+                       const struct core_spares *spares)
 {
     char text[2 * TEXT_SIZE];
-    uint32_t usable = 0;
     if (job->would[0] != '\0') {
         text_format(text, sizeof text, "automation would %s; nothing is done: %s", job->would,
                     core_held(core) ? core_held_text(core) : "the breaker for silence is open");
@@ -227,16 +229,15 @@ static void set_reason(json_t *object, const struct core *core, const struct job
         show_set_text(object, "reason", job->waiting_spare ? job->wait_text : job->d.reason);
         return;
     }
-    for (uint32_t i = 1; i <= core_node_count(core); i++) {
-        const struct node *node = core_node(core, i);
-        usable += !node->d.removed && core_node_usable(core, node) ? 1 : 0;
-    }
-    if (usable < job->slot_count) {
+    if (spares->suiting < job->slot_count) {
         text_format(text, sizeof text, "waits for nodes: %u wanted, %u usable now", job->slot_count,
-                    usable);
-    } else {
+                    spares->suiting);
+    } else if (spares->ready < job->slot_count) {
         text_format(text, sizeof text,
-                    "waits for its turn, and for spares that others have claimed");
+                    "waits for nodes: %u wanted, %u usable now, %u of them kept for other jobs",
+                    job->slot_count, spares->suiting, spares->suiting - spares->ready);
+    } else {
+        text_format(text, sizeof text, "waits for its turn");
     }
     show_set_text(object, "reason", text);
 }
@@ -246,12 +247,14 @@ json_t *show_job(const struct core *core, const struct job *job)
     json_t *object = json_object();
     const struct checkpoint *best = core_checkpoint_best(core, job);
     const struct recovery *recovery = core_recovery(core, job->d.recovery);
+    struct core_spares spares;
     uint64_t world = (uint64_t)job->d.tensor * job->d.context * job->d.pipeline * job->d.data;
+    core_spares(core, job, &spares);
     show_set_text(object, "name", job->d.name);
     show_set_number(object, "id", job->d.job);
     show_set_text(object, "user", job->d.user);
     show_set_text(object, "state", WORD(job_state, job->d.state));
-    set_reason(object, core, job);
+    set_reason(object, core, job, &spares);
     set(object, "attempt", job->d.attempted ? json_integer(job->d.attempt) : json_null());
     /* The live counter is gone after a start of the controller; what the attempt ended with is not. */
     show_set_number(object, "step", job->d.ended ? job->d.last_step : job->step);
@@ -269,9 +272,11 @@ json_t *show_job(const struct core *core, const struct job *job)
         recovery != NULL ? json_string(WORD(phase, recovery->d.phase)) : json_null());
     show_set_number(object, "recoveries", recoveries_of(core, job->d.job));
     set(object, "checkpoint", best != NULL ? show_checkpoint(best, core) : json_null());
+    set(object, "interval", show_interval(core, job));
+    set(object, "spares", show_spares(&spares, job));
     set(object, "budget", budget(job));
     set(object, "time", show_times(core, job));
-    set(object, "conditions", conditions(core, job));
+    set(object, "conditions", conditions(core, job, &spares));
     return object;
 }
 
@@ -327,6 +332,7 @@ json_t *show_node(const struct core *core, const struct node *node)
     set(object, "fence",
         node->d.fence != FENCE_NONE ? json_string(WORD(fence_state, node->d.fence)) : json_null());
     show_set_number(object, "strikes", node->d.strikes);
+    set(object, "strikes_weight", json_real((double)core_strikes_milli(core, node) / 1000.0));
     set(object, "since", show_time(wall_of(core, node->d.life_service_ms)));
     set(object, "marks", marks(core, node));
     return object;

@@ -24,6 +24,14 @@ void show_event_times(json_t *events); /* adds `time` to rows of the store */
 /* "r-0132", "R132", "132" -> 132; 0 when it is no id. */
 uint32_t show_read_id(const char *text, char letter);
 json_t *show_job(const struct core *core, const struct job *job);
+/* One more of a job's conditions. */
+void show_condition(json_t *list, const char *type, bool on, const char *reason,
+                    const char *message);
+json_t *show_interval(const struct core *core, const struct job *job); /* of saves, and its cost */
+/* Those that the job keeps; spares: what core_spares() says of it. */
+json_t *show_spares(const struct core_spares *spares, const struct job *job);
+void show_add_protected(json_t *conditions, const struct core_spares *spares,
+                        const struct job *job);
 json_t *show_node(const struct core *core, const struct node *node);
 json_t *show_recovery(const struct core *core, const struct recovery *recovery);
 json_t *show_incident(const struct core *core, const struct incident *incident);

@@ -136,6 +136,7 @@ static json_t *plan_of(const struct core *core, const struct job_spec *spec)
     show_set_number(plan, "nodes", slots);
     show_set_number(plan, "nodes_ready", ready);
     show_set_number(plan, "spares_reserved", spec->reserve);
+    json_object_set_new(plan, "spares_auto", json_boolean(spec->reserve_auto));
     json_object_set_new(plan, "layout",
                         show_layout(spec->tensor, spec->context, spec->pipeline, spec->data,
                                     spec->order, spec->ranks_per_node));

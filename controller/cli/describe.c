@@ -115,6 +115,59 @@ static void print_budget(const json_t *budget)
            plural((uint64_t)without, "recovery", "recoveries"));
 }
 
+static const char *time_of(const json_t *object, const char *key, char *target, size_t size)
+{
+    const char *text = seconds_of(object, key, target, size);
+    return text[0] != '\0' ? text : "0 s";
+}
+
+/* "each 5m30s (auto), costs 1.20 % of all time; best: each 5m, 1.10 %". */
+static void print_interval(const json_t *interval)
+{
+    char each[TEXT];
+    char best[TEXT];
+    const char *origin = member(interval, "origin");
+    const json_t *cost = json_object_get(interval, "cost");
+    bool known = json_is_real(json_object_get(interval, "seconds"));
+    printf("%-13s %s%s (%s)", "Interval:", known ? "each " : "not known",
+           known ? time_of(interval, "seconds", each, sizeof each) : "", origin);
+    if (!text_equal(origin, "program") && !truth(interval, "asks")) {
+        printf(", but its program cannot be asked for a save");
+    }
+    if (json_is_real(cost)) {
+        printf(", costs %.2f %% of all time", json_real_value(cost) * 100.0);
+    }
+    if (json_is_real(json_object_get(interval, "best_seconds"))) {
+        printf("; best: each %s, %.2f %%", time_of(interval, "best_seconds", best, sizeof best),
+               json_number_value(json_object_get(interval, "best_cost")) * 100.0);
+    }
+    printf("\n");
+    if (number(interval, "saves") > 0) {
+        printf("              from a stall of %s, a save of %s,",
+               time_of(interval, "stall_seconds", each, sizeof each),
+               time_of(interval, "save_seconds", best, sizeof best));
+        printf(" a failure each %s (%lld in %s of running)\n",
+               time_of(interval, "failure_gap_seconds", each, sizeof each),
+               number(interval, "failures"),
+               time_of(interval, "observed_seconds", best, sizeof best));
+    }
+}
+
+static void print_spares(const json_t *spares)
+{
+    char gap[TEXT];
+    char away[TEXT];
+    bool is_auto = text_equal(member(spares, "origin"), "auto");
+    printf("%-13s %lld reserved%s, %lld ready, %lld wanted%s\n",
+           "Spares:", number(spares, "reserve"), is_auto ? " (auto)" : "", number(spares, "ready"),
+           number(spares, "wanted"), truth(spares, "low") ? ": LOW" : "");
+    if (is_auto) {
+        printf("              a node fails each %s and is away for %s\n",
+               time_of(spares, "node_gap_seconds", gap, sizeof gap),
+               time_of(spares, "away_seconds", away, sizeof away));
+    }
+}
+
 static void print_job(const struct cli *cli, const json_t *job)
 {
     char a[TEXT];
@@ -130,6 +183,8 @@ static void print_job(const struct cli *cli, const json_t *job)
     }
     print_layout(job);
     print_progress(job);
+    print_interval(json_object_get(job, "interval"));
+    print_spares(json_object_get(job, "spares"));
     print_budget(json_object_get(job, "budget"));
     print_times(json_object_get(job, "time"));
     print_conditions(json_object_get(job, "conditions"));

@@ -69,6 +69,8 @@ static void print_placement(const json_t *plan)
     if (number(plan, "spares_reserved") > 0) {
         long long spares = number(plan, "spares_reserved");
         printf("; %lld %s reserved", spares, plural((uint64_t)spares, "spare", "spares"));
+    } else if (truth(plan, "spares_auto")) {
+        printf("; spares reserved by the failure rate");
     }
     printf("\n");
 }

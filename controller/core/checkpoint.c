@@ -139,6 +139,7 @@ static void take_complete(struct core *core, struct job *job,
         refill(core, job);
     }
     job->saved_ms = began_ms;
+    interval_anew(core, job);
 }
 
 void checkpoint_found(struct core *core, struct job *job, struct record_checkpoint_moved *u,

@@ -97,6 +97,9 @@ int core_create(const struct core_limits *limits, const struct core_config *conf
     core->plan_swaps = mem_alloc(most, sizeof *core->plan_swaps);
     core->name_order = mem_alloc(most, sizeof *core->name_order);
     core->heard = mem_alloc(limits->agents, sizeof *core->heard);
+    core->shares = mem_alloc(1, sizeof *core->shares);
+    core->shares->ids = mem_alloc(limits->agents, sizeof *core->shares->ids);
+    core->shares->kept_for = mem_alloc(limits->agents, sizeof *core->shares->kept_for);
     *ret_core = core;
     return 0;
 }
@@ -116,6 +119,9 @@ struct core *core_free(struct core *core)
         mem_free(parts[i]);
     }
     hang_scratch_free(core->hang);
+    mem_free(core->shares->ids);
+    mem_free(core->shares->kept_for);
+    mem_free(core->shares);
     index_free(core);
     return mem_free(core);
 }

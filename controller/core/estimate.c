@@ -63,6 +63,17 @@ uint32_t estimate_interval_steps(const struct estimate_interval_input *input)
     return steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX;
 }
 
+uint32_t estimate_interval_cost_ppm(const struct estimate_interval_input *input,
+                                    uint64_t interval_ms)
+{
+    const uint64_t all = 1000000;
+    uint64_t stall = least(input->stall_ms, STALL_MOST_MS);
+    uint64_t gap = least(input->gap_ms > 0 ? input->gap_ms : 1, GAP_MOST_MS);
+    uint64_t interval = least(interval_ms > 0 ? interval_ms : 1, GAP_MOST_MS);
+    uint64_t cost = stall * all / interval + interval * (all / 2) / gap;
+    return (uint32_t)least(cost > 0 ? cost : 1, all);
+}
+
 /* ---- chances ------------------------------------------------------------------------------- */
 
 #define Q32     (1ull << 32)
@@ -92,11 +103,16 @@ uint64_t estimate_exp_minus(uint64_t x_q32)
     return sum >> halvings;
 }
 
-uint64_t estimate_gap_ms(uint64_t count, uint64_t span_ms, uint64_t assumed_ms)
+uint64_t estimate_mean_ms(uint64_t count, uint64_t all_ms, uint64_t assumed_ms)
 {
     uint64_t assumed = least(assumed_ms > 0 ? assumed_ms : 1, GAP_MOST_MS);
-    uint64_t span = least(span_ms, GAP_MOST_MS);
-    return (span + assumed) / (least(count, UINT32_MAX) + 1);
+    uint64_t all = least(all_ms, GAP_MOST_MS * 1024);
+    return (all + assumed) / (least(count, UINT32_MAX) + 1);
+}
+
+uint64_t estimate_gap_ms(uint64_t count, uint64_t span_ms, uint64_t assumed_ms)
+{
+    return estimate_mean_ms(count, least(span_ms, GAP_MOST_MS), assumed_ms);
 }
 
 /* ---- spares -------------------------------------------------------------------------------- */

@@ -28,6 +28,15 @@ uint64_t estimate_interval_ms(const struct estimate_interval_input *input);
 /* The same in whole steps, at least 1 and never less than save_ms; 0 when step_ms is 0. */
 uint32_t estimate_interval_steps(const struct estimate_interval_input *input);
 
+/* What saving that often costs, in millionths of all time: the stalls, and half an interval of work
+ * done again at each failure. A millionth at least, all of it at most. */
+uint32_t estimate_interval_cost_ppm(const struct estimate_interval_input *input,
+                                    uint64_t interval_ms);
+
+/* The mean of `count` times that are all_ms together, one of the assumed length mixed in: the prior
+ * of estimate_gap_ms, for any kind of time. */
+uint64_t estimate_mean_ms(uint64_t count, uint64_t all_ms, uint64_t assumed_ms);
+
 /* The mean gap of a job's failures as seen so far: `count` in `span_ms`, with one more failure of
  * the assumed rate mixed in (a Gamma prior of weight 1), so that none seen yet is not "never".
  * assumed_ms: what a fleet of this size is expected to show before anything was seen. */

@@ -220,6 +220,7 @@ int fold_attempt_made(struct core *core, const struct record *r, struct err *err
     job->d.restore_step = u->restore_step;
     job->d.restore_attempt = u->restore_attempt;
     job->d.save_request = 0;
+    job->d.save_asked_service_ms = 0;
     job->d.stop_request = false;
     job->d.port = 0;
     job->slots_done = 0;
@@ -305,7 +306,45 @@ int fold_save_asked(struct core *core, const struct record *r, struct err *err)
         bool first = r->u.save_asked.stop && !job->d.stop_request;
         job->d.stop_asked_service_ms = first ? r->service_ms : job->d.stop_asked_service_ms;
         job->d.save_request = r->u.save_asked.request;
+        job->d.save_asked_service_ms = r->service_ms;
         job->d.stop_request = r->u.save_asked.stop;
+    }
+    return code;
+}
+
+/* ---- what is chosen for it ------------------------------------------------------------------ */
+
+int fold_interval_chosen(struct core *core, const struct record *r, struct err *err)
+{
+    const struct record_interval_chosen *from = &r->u.interval_chosen;
+    struct job *job;
+    int code = fold_need_job(core, from->job, &job, err);
+    if (code == 0) {
+        struct record_image_job *to = &job->d;
+        INTERVAL_FIELDS(RECORD_COPY, unused)
+    }
+    return code;
+}
+
+int fold_reserve_chosen(struct core *core, const struct record *r, struct err *err)
+{
+    const struct record_reserve_chosen *from = &r->u.reserve_chosen;
+    struct job *job;
+    int code = fold_need_job(core, from->job, &job, err);
+    if (code == 0) {
+        struct record_image_job *to = &job->d;
+        RESERVE_FIELDS(RECORD_COPY, unused)
+        job->d.reserve_service_ms = r->service_ms;
+    }
+    return code;
+}
+
+int fold_spares_low(struct core *core, const struct record *r, struct err *err)
+{
+    struct job *job;
+    int code = fold_need_job(core, r->u.spares_low.job, &job, err);
+    if (code == 0) {
+        job->d.spares_low = r->u.spares_low.low;
     }
     return code;
 }

@@ -57,6 +57,11 @@ int fold_node_moved(struct core *core, const struct record *r, struct err *err)
     }
     node->d.life = r->u.node_moved.to;
     node->d.life_service_ms = r->service_ms;
+    if (node->d.life == NODE_READY || node->d.life == NODE_PROBATION) {
+        core->g.returns += r->u.node_moved.away_ms > 0 ? 1 : 0;
+        core->g.returns_ms += r->u.node_moved.away_ms;
+        node->d.struck = false;
+    }
     if (node->d.life == NODE_PROBATION) {
         node->d.probation_service_ms = r->service_ms + core->config.probation_ms;
     }
@@ -100,6 +105,7 @@ int fold_node_removed(struct core *core, const struct record *r, struct err *err
     node->d = d;
     node->d.removed = true;
     node->d.lost = false;
+    node->d.struck = false; /* it is not waited for */
     node->answer = 255;
     return 0;
 }
@@ -132,6 +138,8 @@ int fold_strike(struct core *core, const struct record *r, struct err *err)
     if (code == 0) {
         node->d.strikes++;
         node->d.strike_service_ms = r->service_ms;
+        node->d.strike_milli = r->u.strike.weight_milli;
+        node->d.struck = true;
     }
     return code;
 }

@@ -23,6 +23,9 @@
  *   peers.c       whom an agent may ask when it is cut off
  *   request.c     operators' requests
  *   adopt.c       … to take over what agents run and the store does not know
+ *   rates.c       how often things fail here
+ *   interval.c    how often a job saves
+ *   spares.c      which spares a job may take, and how many it keeps
  *   account.c     every second has one kind
  *   layout*.c, judge*.c, hang.c   pure functions
  *   view.c        state.h
@@ -58,6 +61,13 @@ struct pending_hello {
     uint64_t session; /* 0 = free */
     uint32_t node;
     struct msg_hello hello;
+};
+
+/* For whom spares are kept, as the job that was asked for last finds it. */
+struct spare_shares {
+    uint32_t count;
+    uint32_t *ids;      /* of usable nodes, growing */
+    uint32_t *kept_for; /* [node id - 1], of those alone: the job; 0 = nobody */
 };
 
 /* Nodes by name and by session, without a walk over all of them. */
@@ -147,6 +157,7 @@ struct core {
     struct layout_scratch *scratch;
     struct layout_node *plan_nodes;
     struct layout_node *plan_holders;
+    struct spare_shares *shares; /* spares.c; no state */
     uint32_t *plan_ids;
     uint32_t *plan_lost;
     struct layout_swap *plan_swaps;
@@ -314,7 +325,9 @@ void job_look(struct core *core, struct job *job);
 void job_stop_for_good(struct core *core, struct job *job, const char *reason);
 void job_end_attempt(struct core *core, struct job *job); /* its stop is ordered from now on */
 void job_fence_rest(struct core *core, struct job *job, const char *text);
-void job_ask_save(struct core *core, struct job *job); /* now, and it goes on */
+/* Now, and it goes on. quietly: nobody is told, since the save itself will be. */
+void job_ask_save(struct core *core, struct job *job, bool quietly);
+bool job_uses_library(const struct core *core, const struct job *job); /* rank 0 can be asked */
 void job_ask_stop(struct core *core, struct job *job); /* a save, and then it ends its attempt */
 /* Whether its program can be asked for a save before a planned stop; text says why not, and
  * otherwise what is waited for, and how long. */
@@ -358,9 +371,6 @@ enum plan_result plan_make(struct core *core, struct job *job, struct recovery *
 void plan_verdict(struct core *core, struct job *job);
 /* What plan_make would do now, as a sentence without a subject; changes nothing. */
 void plan_foresee(struct core *core, struct job *job, char text[TEXT_SIZE]);
-uint32_t plan_spares(const struct core *core, const struct job *job); /* usable ones for this job */
-/* How many of them are kept for jobs that wait in a recovery and go before this one. */
-uint32_t plan_claims(const struct core *core, const struct job *job);
 struct layout_shape plan_shape(const struct job *job);
 /* A held job runs nothing: its nodes that are to leave, or are lost, need not wait for it. */
 void plan_release_leaving(struct core *core, struct job *job);
@@ -441,6 +451,48 @@ void request_remove(struct core *core, const struct request *request);
 void adopt_request(struct core *core, const struct request *request);
 bool adopt_is_due(const struct core *core, const struct job *job); /* agents know a newer attempt */
 void adopt_stop_foreign(struct core *core, const struct request *request);
+
+/* ---- rates.c ---- */
+struct rates {
+    uint64_t span_ms;     /* so long the job ran, of the time that is looked at */
+    uint32_t failures;    /* of the job in it */
+    uint32_t losses;      /* nodes that they took from it */
+    uint64_t gap_ms;      /* expected between two failures of the job */
+    uint64_t node_gap_ms; /* … of one node */
+};
+void rates_of(const struct core *core, const struct job *job, struct rates *ret_rates);
+uint64_t
+rates_away_mean_ms(const struct core *core); /* expected until a node that failed is back */
+uint64_t rates_away_ms(const struct core *core, const struct node *node); /* since it was struck */
+uint32_t rates_strikes_milli(const struct core *core, const struct node *node); /* by now */
+
+/* ---- interval.c ---- */
+struct interval_facts {
+    uint32_t saves; /* measured; 0: none, and the times below are 0 */
+    uint64_t stall_ms;
+    uint64_t save_ms;
+    uint64_t best_ms;
+    struct rates rates;
+};
+void interval_facts(const struct core *core, const struct job *job, struct interval_facts *ret);
+uint64_t interval_ms(const struct job *job);                  /* in force; 0 = nobody asks */
+void interval_anew(struct core *core, const struct job *job); /* what it rests on has changed */
+void interval_look(struct core *core, struct job *job);       /* of a running job */
+void interval_due(const struct core *core, const struct job *job, uint64_t *due_ms);
+
+/* ---- spares.c ---- */
+uint32_t spares_suiting(const struct core *core, const struct job *job); /* whoever they are for */
+/* Says for each node for whom it is kept, as this job would find it; spares_may_take() goes by what
+ * was said last. */
+void spares_share(const struct core *core, const struct job *job);
+bool spares_may_take(const struct core *core, const struct job *job, const struct node *node);
+uint32_t spares_open(const struct core *core, const struct job *job); /* how many it may take */
+/* Nodes that suit a job that is being submitted, and how many of them are kept for others. */
+uint32_t spares_for_new(const struct core *core, const struct job_spec *spec, uint32_t *ret_kept);
+uint32_t spares_reserve(const struct job *job); /* that it is to keep, auto or not */
+void spares_look(struct core *core,
+                 struct job *job); /* chooses the reserve, says when few are left */
+void spares_due(const struct core *core, const struct job *job, uint64_t *due_ms);
 
 /* ---- account.c ---- */
 uint8_t account_kind(const struct core *core, const struct job *job);

@@ -63,6 +63,7 @@ void job_move(struct core *core, struct job *job, uint8_t to, const char *reason
                 reason);
     core_emit(core, record);
     core->look = true;
+    interval_anew(core, job);
 }
 
 bool job_at_work(const struct job *job)
@@ -260,7 +261,7 @@ static void look_pending(struct core *core, struct job *job)
     if (!link_settled(core) || !is_next(core, job)) {
         return;
     }
-    if (plan_spares(core, job) < job->slot_count + plan_claims(core, job)) {
+    if (spares_open(core, job) < job->slot_count) {
         return; /* waits; what is missing is said by whoever asks */
     }
     if (core_held(core)) {
@@ -283,7 +284,7 @@ bool job_ends_now(const struct core *core, const struct job *job)
     return job->slots_done > 0 && core->t < job->end_ms + core->config.end_grace_ms;
 }
 
-static void ask_save(struct core *core, struct job *job, bool stop)
+static void ask_save(struct core *core, struct job *job, bool stop, bool quietly)
 {
     struct record *record = record_begin(core, RECORD_save_asked_kind);
     record->u.save_asked.job = job->d.job;
@@ -291,8 +292,10 @@ static void ask_save(struct core *core, struct job *job, bool stop)
     record->u.save_asked.stop = stop;
     record->job = job->d.job;
     record_subject(record, "job/%s", job->d.name);
-    record_says(record, "SaveAsked", SEVERITY_INFO, "%s",
-                stop ? "save at the next step, then stop" : "save at the next step");
+    if (!quietly) {
+        record_says(record, "SaveAsked", SEVERITY_INFO, "%s",
+                    stop ? "save at the next step, then stop" : "save at the next step");
+    }
     core_emit(core, record);
     struct node *node = node_at(core, slot_at(core, job, 0)->d.node);
     if (node != NULL) {
@@ -300,15 +303,15 @@ static void ask_save(struct core *core, struct job *job, bool stop)
     }
 }
 
-void job_ask_save(struct core *core, struct job *job)
+void job_ask_save(struct core *core, struct job *job, bool quietly)
 {
-    ask_save(core, job, job->d.stop_request); /* a stop that was asked for stands */
+    ask_save(core, job, job->d.stop_request, quietly); /* a stop that was asked for stands */
 }
 
 void job_ask_stop(struct core *core, struct job *job)
 {
     if (!job->d.stop_request) {
-        ask_save(core, job, true);
+        ask_save(core, job, true, false);
     }
 }
 
@@ -323,14 +326,14 @@ void job_ask_hold(struct core *core, struct job *job, bool on, const char *actor
     core_emit(core, record);
 }
 
-static bool uses_library(const struct core *core, const struct job *job)
+bool job_uses_library(const struct core *core, const struct job *job)
 {
     return core->slots[job->slot_base].mailbox;
 }
 
 bool job_can_save(const struct core *core, const struct job *job, char text[TEXT_SIZE])
 {
-    if (!uses_library(core, job)) {
+    if (!job_uses_library(core, job)) {
         text_copy(text, TEXT_SIZE, "its program cannot be asked for a save");
         return false;
     }
@@ -475,14 +478,14 @@ static void look_for_change(struct core *core, struct job *job)
         return;
     }
     if (!job->d.hold_asked && !job->d.stop_request &&
-        plan_spares(core, job) < leaving_count(core, job)) {
+        spares_open(core, job) < leaving_count(core, job)) {
         return; /* a running job is not stopped for a swap that cannot be made */
     }
     if (!link_settled(core)) {
         return; /* right after a start: whether it can save is not known yet */
     }
     bool save_first = when == WHEN_CHECKPOINT && (job->d.save_on_drain || job->d.stop_request);
-    if (!save_first || !uses_library(core, job)) {
+    if (!save_first || !job_uses_library(core, job)) {
         recovery_open(core, job, CAUSE_PLANNED, 0, service_now(core));
         return;
     }
@@ -506,6 +509,7 @@ static void look(struct core *core, struct job *job)
     case JOB_RUNNING:
         log_steps_look(core, job);
         if (!hang_look(core, job)) {
+            interval_look(core, job);
             look_for_change(core, job);
         }
         break;
@@ -518,6 +522,7 @@ static void look(struct core *core, struct job *job)
     default:
         break;
     }
+    spares_look(core, job);
     saves_look(core, job);
     if (job->d.recovery != 0 && job->d.state != JOB_STOPPING && !core_job_over(job)) {
         recovery_look(core, job);
@@ -551,6 +556,7 @@ void job_due(const struct core *core, const struct job *job, uint64_t *due_ms)
         due_min(due_ms, job->stop_ms + job->d.stop_grace_ms + core->config.kill_extra_ms);
     }
     if (job->d.state == JOB_RUNNING) {
+        interval_due(core, job, due_ms);
         if (job->d.watch_progress) {
             due_min(due_ms, hang_due_ms(core, job));
             log_steps_due(core, job, due_ms);
@@ -559,6 +565,7 @@ void job_due(const struct core *core, const struct job *job, uint64_t *due_ms)
             due_min(due_ms, job->drain_ms);
         }
     }
+    spares_due(core, job, due_ms);
     saves_due(core, job, due_ms);
     if (job->d.recovery != 0 && job->d.state != JOB_STOPPING) {
         recovery_due(core, job, due_ms);

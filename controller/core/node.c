@@ -38,6 +38,8 @@ void node_move(struct core *core, struct node *node, uint8_t to, const char *cau
     record->u.node_moved.node = node->d.node;
     record->u.node_moved.from = node->d.life;
     record->u.node_moved.to = to;
+    bool usable = to == NODE_READY || to == NODE_PROBATION;
+    record->u.node_moved.away_ms = usable && node->d.struck ? rates_away_ms(core, node) : 0;
     record->node = node->d.node;
     record->job = node->d.job;
     record_subject(record, "node/%s", node->d.name);

@@ -47,112 +47,13 @@ static void order_names(struct core *core)
     }
 }
 
-/* ---- spares --------------------------------------------------------------------------------- */
-
-static int exclude_one(const char *name, void *context)
-{
-    return text_equal(name, context) ? 1 : 0;
-}
-
-static bool fits(const struct job *job, const struct node *node)
-{
-    if (job->d.pool[0] != '\0' && !text_equal(job->d.pool, node->d.pool)) {
-        return false;
-    }
-    if (job->d.exclude[0] == '\0') {
-        return true;
-    }
-    char name[NAME_SIZE];
-    text_copy(name, sizeof name, node->d.name);
-    return hostlist_each(job->d.exclude, exclude_one, name, NULL) == 0;
-}
-
-static bool suits(const struct core *core, const struct job *job, const struct node *node)
-{
-    return core_node_usable(core, node) && fits(job, node);
-}
-
-uint32_t plan_spares(const struct core *core, const struct job *job)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < core->node_count; i++) {
-        count += suits(core, job, &core->nodes[i]) ? 1 : 0;
-    }
-    return count;
-}
-
-/* A job that waits for nodes in its recovery goes before another one by priority, then by who has
- * waited longer; one that has not started yet comes after those of its own priority. */
-static bool goes_before(const struct core *core, const struct job *waiting, const struct job *job)
-{
-    if (waiting->d.priority != job->d.priority) {
-        return waiting->d.priority > job->d.priority;
-    }
-    const struct recovery *theirs = core_recovery(core, waiting->d.recovery);
-    const struct recovery *ours = core_recovery(core, job->d.recovery);
-    return ours == NULL || ours->d.cause == CAUSE_START ||
-           theirs->d.phase_service_ms[PHASE_PLAN] < ours->d.phase_service_ms[PHASE_PLAN];
-}
-
-/* Slots of a job that stand empty because there was no spare. */
-static uint32_t empty_slots(const struct core *core, const struct job *job)
-{
-    const struct recovery *recovery = core_recovery(core, job->d.recovery);
-    uint32_t count = 0;
-    if (recovery == NULL || recovery->d.phase != PHASE_PLAN || !job->d.attempted ||
-        job->d.state != JOB_RECOVERING || job->d.quarantined) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < job->slot_count; i++) {
-        count += core_slot(core, job, i)->d.node == 0 ? 1 : 0;
-    }
-    return count;
-}
-
-/* With the spares that there are and the nodes that may come back: else only the end of another job
- * brings what it lacks, and to keep spares from that one would keep both waiting for ever. */
-static bool can_be_met(const struct core *core, const struct job *job, uint32_t wants)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < core->node_count && count < wants; i++) {
-        const struct node *node = &core->nodes[i];
-        bool is_free = node->d.job == 0 && !node->d.removed && !node->set_aside;
-        count += is_free && fits(job, node) ? 1 : 0;
-    }
-    return count >= wants;
-}
-
-uint32_t plan_claims(const struct core *core, const struct job *job)
-{
-    uint32_t claims = 0;
-    for (uint32_t i = 0; i < core->job_count; i++) {
-        const struct job *other = &core->jobs[i];
-        uint32_t wants = other != job ? empty_slots(core, other) : 0;
-        uint32_t common = 0;
-        if (wants == 0 || !goes_before(core, other, job) || !can_be_met(core, other, wants)) {
-            continue;
-        }
-        for (uint32_t k = 0; k < core->node_count && common < wants; k++) {
-            bool both = suits(core, job, &core->nodes[k]) && suits(core, other, &core->nodes[k]);
-            common += both ? 1 : 0;
-        }
-        claims += common;
-    }
-    return claims;
-}
-
-uint32_t plan_unclaimed(const struct core *core, const struct job *job, uint32_t spares)
-{
-    uint32_t claims = plan_claims(core, job);
-    return claims < spares ? spares - claims : 0;
-}
-
 uint32_t plan_collect(struct core *core, const struct job *job)
 {
     uint32_t count = 0;
     order_names(core);
+    spares_share(core, job);
     for (uint32_t i = 0; i < core->node_count; i++) {
-        if (suits(core, job, &core->nodes[i])) {
+        if (spares_may_take(core, job, &core->nodes[i])) {
             core->plan_nodes[count++] = to_layout(core, &core->nodes[i], core->name_order[i]);
         }
     }
@@ -422,6 +323,7 @@ static void evict(struct core *core, const struct job *job, const struct inciden
     record->u.strike.node = node->d.node;
     record->u.strike.incident = id;
     record->u.strike.owner = incident->d.owner;
+    record->u.strike.weight_milli = rates_strikes_milli(core, node) + 1000;
     record->node = node->d.node;
     record->job = job->d.job;
     record_subject(record, "node/%s", node->d.name);
@@ -727,11 +629,12 @@ static enum plan_result swap(struct core *core, struct job *job)
     struct err err = {0};
     uint32_t spares = plan_collect(core, job);
     uint32_t lost = plan_lost_slots(core, job, leaves_now);
-    if (lost > 0 && lost <= spares && lost > plan_unclaimed(core, job, spares)) {
+    uint32_t kept = spares_suiting(core, job) - spares;
+    if (lost > spares && lost <= spares + kept) {
         text_format(err.text, sizeof err.text,
-                    "%u %s a node, %u %s ready and kept for jobs that go before", lost,
-                    text_plural(lost, "slot needs", "slots need"), spares,
-                    text_plural(spares, "spare is", "spares are"));
+                    "%u %s a node, %u %s ready and %u of them kept for other jobs", lost,
+                    text_plural(lost, "slot needs", "slots need"), spares + kept,
+                    text_plural(spares + kept, "spare is", "spares are"), kept);
         return give_up_slots(core, job, lost, err.text);
     }
     if (lost > 0 &&

@@ -4,10 +4,8 @@
 
 #include "controller/core/impl.h"
 
-/* Fills core->plan_nodes with the spares for this job; returns how many. */
+/* Fills core->plan_nodes with the spares that this job may take; returns how many. */
 uint32_t plan_collect(struct core *core, const struct job *job);
-/* How many of so many spares are not kept for jobs that go before. */
-uint32_t plan_unclaimed(const struct core *core, const struct job *job, uint32_t spares);
 bool plan_must_leave(const struct core *core, const struct node *node);
 /* The failure for which this blamed node is to leave the job; NULL when it is not: of every failure
  * that the recovery took in, those who held their slot then. */

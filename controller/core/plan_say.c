@@ -59,12 +59,11 @@ static bool foresee_swaps(struct core *core, const struct job *job, char text[TE
     struct err err = {0};
     uint32_t spares = plan_collect(core, job);
     uint32_t lost = plan_lost_slots(core, job, would_leave);
-    uint32_t mine = plan_unclaimed(core, job, spares);
     if (lost == 0) {
         return true;
     }
     if (layout_swaps(&shape, core->plan_holders, job->slot_count, core->plan_lost, lost,
-                     core->plan_nodes, mine, core->scratch, core->plan_swaps, &err) < 0) {
+                     core->plan_nodes, spares, core->scratch, core->plan_swaps, &err) < 0) {
         text_format(text, TEXT_SIZE, "%s: %s",
                     job->d.on_exhausted == EXHAUSTED_FAIL ? "fail the job" : "wait", err.text);
         return false;

@@ -73,6 +73,9 @@ enum {
     X(S, U32, keep_last, 1)          /* 0 = nothing is ever removed */                             \
     X(S, U64, keep_every_ms, 1)      /* one for each such span stays too; 0 = none */              \
     X(S, WORD, log_steps, log_steps) /* whether steps are read from what ranks print */            \
+    X(S, U64, save_interval_ms, 1)   /* 0 = the program's own */                                   \
+    X(S, BOOL, save_auto, 1)         /* … is chosen here, and changes */                         \
+    X(S, BOOL, reserve_auto, 1)      /* so is reserve */                                           \
     X(S, U64, text_hash, 1) /* of the file's tree: submitting the same again is no new job */
 
 #define FACT_FIELDS(X, S)                                                                          \
@@ -116,6 +119,24 @@ enum {
     X(S, U64, signature, 1) /* equal for "the same failure again" */                               \
     X(S, TEXT, why, TEXT_SIZE)
 
+/* How often a job saves, where its file says auto, and what that was concluded from. */
+#define INTERVAL_FIELDS(X, S)                                                                      \
+    X(S, U64, interval_ms, 1)                                                                      \
+    X(S, U32, interval_saves, 1) /* measured; 0 = none yet, and stall and save are 0 */            \
+    X(S, U64, interval_stall_ms, 1)                                                                \
+    X(S, U64, interval_save_ms, 1)                                                                 \
+    X(S, U32, interval_failures, 1) /* of the job, in interval_span_ms of running */               \
+    X(S, U64, interval_span_ms, 1)                                                                 \
+    X(S, U64, interval_gap_ms, 1) /* expected between two failures of the job */
+
+/* How many spares a job keeps, where its file says auto, and what that was concluded from. */
+#define RESERVE_FIELDS(X, S)                                                                       \
+    X(S, U32, reserve_wanted, 1)                                                                   \
+    X(S, U32, reserve_losses, 1) /* nodes that failures took, in reserve_span_ms of running */     \
+    X(S, U64, reserve_span_ms, 1)                                                                  \
+    X(S, U64, reserve_gap_ms, 1)  /* expected between two failures of one node */                  \
+    X(S, U64, reserve_away_ms, 1) /* expected until a node that failed is back */
+
 /* ---- facts ------------------------------------------------------------------------------- */
 
 #define RECORD_store_opened(X, S)                                                                  \
@@ -129,7 +150,8 @@ enum {
 #define RECORD_node_moved(X, S)                                                                    \
     X(S, U32, node, 1)                                                                             \
     X(S, WORD, from, node_life)                                                                    \
-    X(S, WORD, to, node_life)
+    X(S, WORD, to, node_life)                                                                      \
+    X(S, U64, away_ms, 1) /* back from a failure, after so long; 0 = it was none */
 #define RECORD_node_lost(X, S)                                                                     \
     X(S, U32, node, 1) X(S, U64, incarnation, 1) X(S, WORD, how, lost_how)
 #define RECORD_node_back(X, S)    X(S, U32, node, 1)
@@ -155,7 +177,11 @@ enum {
     X(S, TEXT, code, NAME_SIZE)                                                                    \
     X(S, TEXT, actor, NAME_SIZE)                                                                   \
     X(S, TEXT, text, TEXT_SIZE)
-#define RECORD_strike(X, S)        X(S, U32, node, 1) X(S, U32, incident, 1) X(S, WORD, owner, fault_owner)
+#define RECORD_strike(X, S)                                                                        \
+    X(S, U32, node, 1)                                                                             \
+    X(S, U32, incident, 1)                                                                         \
+    X(S, WORD, owner, fault_owner)                                                                 \
+    X(S, U32, weight_milli, 1) /* of all its strikes now, each halved every 7 days */
 #define RECORD_job_submitted(X, S) X(S, U32, job, 1) JOB_SPEC_FIELDS(X, S)
 #define RECORD_job_moved(X, S)                                                                     \
     X(S, U32, job, 1)                                                                              \
@@ -287,6 +313,12 @@ enum {
 #define RECORD_node_fence(X, S)        X(S, U32, node, 1) X(S, WORD, state, fence_state)
 #define RECORD_rollback_approved(X, S) X(S, U32, job, 1) X(S, TEXT, actor, NAME_SIZE)
 
+#define RECORD_interval_chosen(X, S) X(S, U32, job, 1) INTERVAL_FIELDS(X, S)
+#define RECORD_reserve_chosen(X, S)  X(S, U32, job, 1) RESERVE_FIELDS(X, S)
+/* The job has fewer ready spares than it is to have, or has enough again. */
+#define RECORD_spares_low(X, S)                                                                    \
+    X(S, U32, job, 1) X(S, BOOL, low, 1) X(S, U32, ready, 1) X(S, U32, wanted, 1)
+
 /* ---- images ------------------------------------------------------------------------------ */
 
 #define RECORD_image_core(X, S)                                                                    \
@@ -305,7 +337,9 @@ enum {
     X(S, TEXT, paused_cause, TEXT_SIZE)                                                            \
     X(S, U64, resumed_service_ms, 1)  /* when a person last resumed automation */                  \
     X(S, U64, silenced_service_ms, 1) /* when the breaker for silence opened; 0 = it is closed */  \
-    X(S, BOOL, silence_paged, 1)      /* … and it has been said that it stays open */
+    X(S, BOOL, silence_paged, 1)      /* … and it has been said that it stays open */            \
+    X(S, U32, returns, 1)             /* of nodes that had failed */                               \
+    X(S, U64, returns_ms, 1)          /* … how long they were away in all */
 #define RECORD_image_node(X, S)                                                                    \
     X(S, U32, node, 1)                                                                             \
     X(S, TEXT, name, NAME_SIZE)                                                                    \
@@ -321,7 +355,9 @@ enum {
     X(S, U64, accepted_hash, 1)                                                                    \
     X(S, U32, strikes, 1)                                                                          \
     X(S, U64, strike_service_ms, 1)                                                                \
-    X(S, U32, job, 1) /* whose slot it holds; 0 = none */                                          \
+    X(S, U32, strike_milli, 1) /* what they weighed then, in 1/1000 of one */                      \
+    X(S, BOOL, struck, 1)      /* and it has not been usable since */                              \
+    X(S, U32, job, 1)          /* whose slot it holds; 0 = none */                                 \
     X(S, U32, slot, 1)                                                                             \
     X(S, U64, fact_sequence, 1) /* of the last fact of its agent's that had an effect */           \
     NODE_SESSION_FIELDS(X, S)
@@ -345,6 +381,7 @@ enum {
     X(S, U32, save_request, 1)                                                                         \
     X(S, BOOL, stop_request, 1)                                                                        \
     X(S, U64, stop_asked_service_ms, 1) /* since when; its save is waited for from then on */          \
+    X(S, U64, save_asked_service_ms, 1) /* the last save; 0 = none in this attempt */                  \
     X(S, U64, restore_step, 1)                                                                         \
     X(S, U32, restore_attempt, 1)                                                                      \
     X(S, U32, port, 1)                                                                                 \
@@ -364,6 +401,10 @@ enum {
     X(S, U64, last_step, 1)          /* that the last ended attempt had done */                        \
     X(S, U64S, time_ms, time_kind_count)                                                               \
     X(S, TEXT, reason, TEXT_SIZE)                                                                      \
+    INTERVAL_FIELDS(X, S)                                                                              \
+    RESERVE_FIELDS(X, S)                                                                               \
+    X(S, U64, reserve_service_ms, 1) /* when it was chosen; 0 = it was not yet */                      \
+    X(S, BOOL, spares_low, 1)                                                                          \
     JOB_SPEC_FIELDS(X, S)
 #define RECORD_image_slot(X, S)                                                                    \
     X(S, U32, job, 1)                                                                              \
@@ -467,6 +508,9 @@ enum {
     K(45, checkpoint_pinned)                                                                       \
     K(46, checkpoint_removed)                                                                      \
     K(47, node_fence)                                                                              \
+    K(48, interval_chosen)                                                                         \
+    K(49, reserve_chosen)                                                                          \
+    K(50, spares_low)                                                                              \
     K(64, image_core)                                                                              \
     K(65, image_node)                                                                              \
     K(66, image_mark)                                                                              \

@@ -148,14 +148,16 @@ static void submit(struct core *core, const struct request *request)
         !fits(core, request, slots)) {
         return;
     }
-    uint32_t usable = 0;
-    for (uint32_t i = 0; i < core->node_count; i++) {
-        usable += core_node_usable(core, &core->nodes[i]) ? 1 : 0;
+    uint32_t kept = 0;
+    uint32_t usable = spares_for_new(core, request->spec, &kept);
+    char others[64] = "";
+    if (kept > 0) {
+        text_format(others, sizeof others, ", %u of them kept for other jobs", kept);
     }
     if (request->dry_run) {
-        request_reply(core, request, 0, 0, true, "%u %s wanted, %u usable now; would %s", slots,
-                      text_plural(slots, "node", "nodes"), usable,
-                      usable >= slots ? "start now" : "wait for nodes");
+        request_reply(core, request, 0, 0, true, "%u %s wanted, %u usable now%s; would %s", slots,
+                      text_plural(slots, "node", "nodes"), usable, others,
+                      usable - kept >= slots ? "start now" : "wait for nodes");
         return;
     }
     struct record *record = record_begin(core, RECORD_job_submitted_kind);
@@ -174,8 +176,8 @@ static void submit(struct core *core, const struct request *request)
                 slots, text_plural(slots, "node", "nodes"), u->ranks_per_node,
                 text_plural(u->ranks_per_node, "rank", "ranks"));
     core_emit(core, record);
-    request_reply(core, request, 0, id, true, "submitted %s: %u %s wanted, %u usable now", u->name,
-                  slots, text_plural(slots, "node", "nodes"), usable);
+    request_reply(core, request, 0, id, true, "submitted %s: %u %s wanted, %u usable now%s",
+                  u->name, slots, text_plural(slots, "node", "nodes"), usable, others);
 }
 
 static void cancel(struct core *core, const struct request *request)
@@ -310,7 +312,7 @@ static void save_now(struct core *core, const struct request *request)
         return;
     }
     if (!request->dry_run) {
-        job_ask_save(core, job);
+        job_ask_save(core, job, false);
     }
     request_reply(core, request, 0, job->d.job, true, "%s: a save is asked for at its next step",
                   job->d.name);

@@ -39,19 +39,41 @@ static bool marks_fit(struct core *core, const struct request *request, const ch
     return true;
 }
 
-/* Slots that would have to move now, and the spares there are besides the nodes of the request. */
+/* The job whose slots are to move; NULL: nobody's, or those of more than one. */
+static const struct job *only_job(const struct core *core, const struct request *request)
+{
+    uint32_t id = 0;
+    for (uint32_t i = 0; i < request->node_count; i++) {
+        uint32_t job = core_node(core, request->nodes[i])->d.job;
+        if (job != 0 && id != 0 && job != id) {
+            return NULL;
+        }
+        id = job != 0 ? job : id;
+    }
+    return core_job(core, id);
+}
+
+/* Slots that would have to move now, and the spares there are besides the nodes of the request: of
+ * one job, those that it may take. */
 static void count_moves(struct core *core, const struct request *request, uint32_t *ret_slots,
                         uint32_t *ret_spares)
 {
+    const struct job *job = only_job(core, request);
     *ret_slots = 0;
     *ret_spares = 0;
+    if (job != NULL) {
+        spares_share(core, job);
+    }
     for (uint32_t i = 0; i < core->node_count; i++) {
-        *ret_spares += core_node_usable(core, &core->nodes[i]) ? 1 : 0;
+        const struct node *node = &core->nodes[i];
+        bool may = job != NULL ? spares_may_take(core, job, node) : core_node_usable(core, node);
+        *ret_spares += may ? 1 : 0;
     }
     for (uint32_t i = 0; i < request->node_count; i++) {
         const struct node *node = core_node(core, request->nodes[i]);
+        bool may = job != NULL ? spares_may_take(core, job, node) : core_node_usable(core, node);
         *ret_slots += node->d.job != 0 ? 1 : 0;
-        *ret_spares -= core_node_usable(core, node) ? 1 : 0;
+        *ret_spares -= may ? 1 : 0;
     }
 }
 

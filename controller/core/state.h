@@ -192,6 +192,10 @@ struct job {
     bool library;            /* some rank of any attempt used the library */
     struct job_saves saves;
     struct log_steps log;
+    uint64_t reserve_ms;      /* when the reserve is looked at again */
+    uint64_t spares_count_ms; /* … and its spares are counted again */
+    bool spares_uncounted;    /* something has happened since they were */
+    uint64_t spares_since_ms; /* since when they are fewer, or enough, and it was not said yet */
     bool waiting_spare;
     char wait_text[TEXT_SIZE]; /* what it waits for, and what would unblock it */
     char would[TEXT_SIZE]; /* what automation would do for it now, were it not held; "" = none */
@@ -263,6 +267,41 @@ struct rank_coordinates core_rank_coordinates(const struct job *job, uint32_t ra
 uint64_t core_job_limit_ms(const struct job *job, uint8_t rank_phase);
 uint8_t core_job_time_kind(const struct core *core, const struct job *job); /* now running kind */
 uint64_t core_service_ms(const struct core *core); /* now, as of the last event */
+
+/* How often a job saves, what that costs, and what the best interval would cost, as of now. */
+struct core_interval {
+    uint8_t origin;    /* enum choice_origin_word */
+    uint64_t each_ms;  /* in force, or seen last where the program decides; 0 = not known */
+    bool asks;         /* its program can be asked for saves */
+    uint32_t saves;    /* the last complete ones, that the next two are the medians of */
+    uint64_t stall_ms; /* training stands */
+    uint64_t save_ms;  /* until it is complete */
+    uint32_t failures; /* of the job, in span_ms of running */
+    uint64_t span_ms;
+    uint64_t gap_ms;        /* expected between two failures of the job */
+    uint64_t best_ms;       /* 0 = no save was measured yet */
+    uint32_t cost_ppm;      /* of all time, stalls and work done again; 0 = not known */
+    uint32_t best_cost_ppm; /* … with best_ms */
+};
+void core_interval(const struct core *core, const struct job *job, struct core_interval *ret);
+
+/* How many spares a job keeps and has, and what an automatic number was concluded from. */
+struct core_spares {
+    uint8_t origin;   /* enum choice_origin_word: file or auto */
+    uint32_t reserve; /* so many ready ones no other job gets */
+    uint32_t wanted;  /* SparesLow below this */
+    uint32_t ready;   /* that it could take now */
+    uint32_t suiting; /* … were none kept for other jobs */
+    bool low;         /* as was said last */
+    uint32_t best;    /* what auto would keep, as of now */
+    uint32_t losses;  /* nodes that failures took, in span_ms of running */
+    uint64_t span_ms;
+    uint64_t gap_ms;  /* expected between two failures of one node */
+    uint64_t away_ms; /* expected until a node that failed is back */
+};
+void core_spares(const struct core *core, const struct job *job, struct core_spares *ret);
+/* What a node's strikes weigh by now, in 1/1000 of one: each is halved every 7 days. */
+uint32_t core_strikes_milli(const struct core *core, const struct node *node);
 
 const struct checkpoint *core_checkpoint_at(const struct core *core, uint32_t index); /* by age */
 const struct checkpoint *core_checkpoint_find(const struct core *core, uint32_t job,

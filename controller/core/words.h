@@ -148,6 +148,12 @@
     X(TIME_PLANNED, "planned")                                                                     \
     X(TIME_STOPPING, "stopping")
 
+/* Who decides how often a job saves, how many spares it keeps. */
+#define CHOICE_ORIGIN(X)                                                                           \
+    X(ORIGIN_PROGRAM, "program")                                                                   \
+    X(ORIGIN_FILE, "file")                                                                         \
+    X(ORIGIN_AUTO, "auto")
+
 #define ON_EXHAUSTED(X)                                                                            \
     X(EXHAUSTED_WAIT, "wait")                                                                      \
     X(EXHAUSTED_SHRINK, "shrink")                                                                  \
@@ -208,6 +214,7 @@
     X(save_reader, SAVE_READER)                                                                    \
     X(log_steps, LOG_STEPS)                                                                        \
     X(time_kind, TIME_KIND)                                                                        \
+    X(choice_origin, CHOICE_ORIGIN)                                                                \
     X(on_exhausted, ON_EXHAUSTED)                                                                  \
     X(restore_policy, RESTORE_POLICY)                                                              \
     X(severity, SEVERITY)                                                                          \

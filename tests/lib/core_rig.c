@@ -297,6 +297,7 @@ static void tick(struct rig *rig)
         }
         if (node->agent_up && node->session != 0) {
             rig_repeat(rig, i);
+            rig_write(rig, i);
         }
     }
     if (!rig->dead && rig->now_ms >= core_deadline_ms(rig->core)) {

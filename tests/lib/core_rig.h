@@ -31,6 +31,10 @@ struct rig_attempt {
     uint64_t trained_ms; /* synchronous: how long it ran together with all its peers */
     uint64_t used_ms;    /* processor time */
     uint64_t printed_ms; /* when it last printed another step */
+    uint32_t save_asked; /* of rank 0: as its orders say, and as it has begun them */
+    uint32_t save_begun;
+    uint64_t save_end_ms; /* the save that is being written; 0 = none */
+    uint64_t save_step;
 };
 
 /* What a rank's program tells beside its progress, again and again while its attempt runs. */
@@ -116,6 +120,8 @@ struct rig {
     /* Synchronous, and without the library: global rank 0 alone prints each step that can be
      * divided by this. 0 = none does. */
     uint64_t print_every;
+    uint32_t save_takes_ms; /* programs save when they are asked, and it takes so long; 0 = not */
+    uint32_t save_stall_ms; /* … and so long their ranks tell that they stood */
     uint64_t print_from; /* … and counts from here, as if it had restored that step by itself */
     bool output_unread;  /* the agents cannot read what is printed */
     bool spins;          /* programs that stand still use a processor */

@@ -39,6 +39,9 @@ static void obey_run(struct rig *rig, struct rig_node *node, const struct msg_de
 {
     struct rig_attempt *a = find_attempt(node, d->job, d->attempt);
     rig->order = *d;
+    if (a != NULL) {
+        a->save_asked = d->first_rank == 0 ? d->save_request : 0;
+    }
     if (a != NULL || !d->start || node->ignore_run) {
         return;
     }

@@ -17,6 +17,8 @@ bool rig_live(struct rig *rig, struct rig_node *node);
 void rig_repeat(struct rig *rig, uint32_t node);
 
 /* ---- core_rig_saves.c ---- */
+/* Rank 0 of this node, if it has one, saves as it was asked to. */
+void rig_write(struct rig *rig, uint32_t node);
 void rig_obey_save(struct rig *rig, struct rig_node *node, const struct msg_save_ask *ask);
 
 #endif

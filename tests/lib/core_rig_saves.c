@@ -101,3 +101,50 @@ void rig_obey_save(struct rig *rig, struct rig_node *node, const struct msg_save
     }
     say_save(rig, node, ask, &done);
 }
+
+/* ---- the writers ---------------------------------------------------------------------------- */
+
+static struct rig_attempt *writer_of(struct rig_node *node)
+{
+    for (uint32_t i = 0; i < node->attempt_count; i++) {
+        struct rig_attempt *a = &node->attempts[i];
+        bool runs = a->report.rank_count > 0 && a->report.ranks[0].state == RANK_RUNNING;
+        if (a->report.first_rank == 0 && runs && a->stop_at_ms == 0) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+/* A message that finds no controller is sent again at the next tick, as agents do. */
+void rig_write(struct rig *rig, uint32_t index)
+{
+    struct rig_node *node = &rig->nodes[index];
+    struct rig_attempt *a = writer_of(node);
+    bool ends = a != NULL && a->save_end_ms != 0 && rig->now_ms >= a->save_end_ms;
+    bool begins = a != NULL && a->save_end_ms == 0 && a->save_asked > a->save_begun &&
+                  a->report.ranks[0].phase == PHASE_STEP;
+    if (rig->save_takes_ms == 0 || node->session == 0 || rig->dead || !(ends || begins)) {
+        return;
+    }
+    struct message m = {.kind = MSG_CHECKPOINT};
+    struct msg_checkpoint *u = &m.u.checkpoint;
+    u->kind = ends ? CHECKPOINT_COMMIT : CHECKPOINT_BEGIN;
+    u->job = a->report.job;
+    u->attempt = a->report.attempt;
+    u->step = ends ? a->save_step : a->report.ranks[0].step;
+    u->shard_count = a->world;
+    u->parts = 31;
+    u->bytes = ends ? 1000 : 0;
+    u->stall_ms = ends ? rig->save_stall_ms : 0;
+    text_format(u->hash, HASH_TEXT_SIZE, "%016llx%016x", (unsigned long long)u->step, u->attempt);
+    text_format(u->directory, PATH_SIZE, "/ckpt/step-%llu.a-%u", (unsigned long long)u->step,
+                u->attempt);
+    rig_send(rig, index, &m);
+    a = writer_of(node); /* what it led to may have moved it */
+    if (!rig->dead && a != NULL && a->report.attempt == u->attempt) {
+        a->save_begun = a->save_asked;
+        a->save_end_ms = ends ? 0 : rig->now_ms + rig->save_takes_ms;
+        a->save_step = u->step;
+    }
+}

@@ -520,6 +520,23 @@ static void ask_of_job(struct record_random *world)
     (void)text_copy(quarantined->u.job_quarantined.text, TEXT_SIZE, "record 7 cannot be read");
 }
 
+static void choose_for_job(struct record_random *world)
+{
+    uint32_t job = (uint32_t)prng_between(&world->prng, 1, world->job_next);
+    struct record *interval = say_job(world, RECORD_interval_chosen_kind, "IntervalChosen", job);
+    interval->u.interval_chosen.job = job;
+    interval->u.interval_chosen.interval_ms = prng_between(&world->prng, 10000, 3600000);
+    interval->u.interval_chosen.interval_saves = (uint32_t)prng_below(&world->prng, 10);
+    struct record *reserve = say_job(world, RECORD_reserve_chosen_kind, "ReserveChosen", job);
+    reserve->u.reserve_chosen.job = job;
+    reserve->u.reserve_chosen.reserve_wanted = (uint32_t)prng_below(&world->prng, 20);
+    struct record *low = say_job(world, RECORD_spares_low_kind, "SparesLow", job);
+    low->u.spares_low.job = job;
+    low->u.spares_low.low = prng_below(&world->prng, 2) == 1;
+    low->u.spares_low.ready = (uint32_t)prng_below(&world->prng, 20);
+    low->u.spares_low.wanted = 1 + (uint32_t)prng_below(&world->prng, 20);
+}
+
 static void something_of_the_cluster(struct record_random *world)
 {
     struct record *acted = say(world, RECORD_acted_kind, "Acted");
@@ -541,6 +558,7 @@ static void something_of_the_cluster(struct record_random *world)
     struct record *adopted = say(world, RECORD_counters_adopted_kind, NULL);
     adopted->u.counters_adopted.job = (uint32_t)prng_below(&world->prng, world->job_next);
     ask_of_job(world);
+    choose_for_job(world);
 }
 
 void record_random_start(struct record_random *world, uint64_t seed, uint64_t wall_ms)

@@ -30,6 +30,28 @@ static void holders_of(const struct rig *rig, const struct job *job, char text[T
     }
 }
 
+/* What was chosen for it, where its file says auto, and whether it lacks spares. */
+static void show_choices(struct play *play, const struct job *job)
+{
+    if (job->d.interval_ms != 0) {
+        play_say(play, "%s: a save each %llu ms: %u measured, stall %llu ms, save %llu ms, %u %s",
+                 job->d.name, (unsigned long long)job->d.interval_ms, job->d.interval_saves,
+                 (unsigned long long)job->d.interval_stall_ms,
+                 (unsigned long long)job->d.interval_save_ms, job->d.interval_failures,
+                 job->d.interval_failures == 1 ? "failure" : "failures");
+    }
+    if (job->d.reserve_service_ms != 0) {
+        play_say(play, "%s: keeps %u: %u lost, away %llu ms", job->d.name, job->d.reserve_wanted,
+                 job->d.reserve_losses, (unsigned long long)job->d.reserve_away_ms);
+    }
+    if (job->d.spares_low) {
+        struct core_spares spares;
+        core_spares(play->rig->core, job, &spares);
+        play_say(play, "%s: spares low, %u ready, %u wanted", job->d.name, spares.ready,
+                 spares.wanted);
+    }
+}
+
 static void show_job(struct play *play, const struct job *job)
 {
     char holders[TEXT_SIZE];
@@ -46,6 +68,7 @@ static void show_job(struct play *play, const struct job *job)
     if (job->waiting_spare && job->d.state == JOB_RECOVERING) {
         play_say(play, "%s: waits, %s", job->d.name, job->wait_text);
     }
+    show_choices(play, job);
 }
 
 void show_state(struct play *play)

@@ -150,6 +150,18 @@ static int run_until(struct play *play, const struct words *words, struct err *e
     return code;
 }
 
+/* set saves DURATION [stall=MS]: programs save when they are asked to, and it takes so long */
+static int set_saves(struct rig *rig, const struct words *words, struct err *err)
+{
+    uint64_t takes = 0;
+    uint64_t stall = 0;
+    int code = duration_parse(words->at[2], &takes, err);
+    code = code < 0 ? code : verb_number(words, "stall", &stall, err);
+    rig->save_takes_ms = (uint32_t)takes;
+    rig->save_stall_ms = (uint32_t)stall;
+    return code;
+}
+
 /* set step|init|restore DURATION | set print STEPS | set spins|unread on|off */
 static int run_set(struct play *play, const struct words *words, struct err *err)
 {
@@ -158,6 +170,9 @@ static int run_set(struct play *play, const struct words *words, struct err *err
     if (text_equal(words->at[1], "print")) {
         play->rig->no_library = true;
         return text_to_u64(words->at[2], UINT32_MAX, &play->rig->print_every);
+    }
+    if (text_equal(words->at[1], "saves")) {
+        return set_saves(play->rig, words, err);
     }
     if (text_equal(words->at[1], "spins") || text_equal(words->at[1], "unread")) {
         *(words->at[1][0] == 's' ? &play->rig->spins : &play->rig->output_unread) = on;
@@ -174,7 +189,7 @@ static int run_set(struct play *play, const struct words *words, struct err *err
     } else if (text_equal(words->at[1], "restore")) {
         play->rig->restore_ms = ms;
     } else {
-        return err_set(err, -EINVAL, "set step, init, restore, print, spins or unread");
+        return err_set(err, -EINVAL, "set step, init, restore, print, saves, spins or unread");
     }
     return 0;
 }
@@ -639,7 +654,8 @@ static const struct verb verbs[] = {
     {"connect", run_connect, 0, "connect [NODE...]"},
     {"run", run_run, 1, "run 500ms"},
     {"until", run_until, 3, "until JOB STATE|phase PHASE|step N LIMIT"},
-    {"set", run_set, 2, "set step|init|restore 200ms, print 5, spins|unread on|off"},
+    {"set", run_set, 2,
+     "set step|init|restore 200ms, print 5, saves 3s [stall=MS], spins|unread on|off"},
     {"node", run_node, 2,
      "node NODE hangs|ignores-stop|fails-check|cannot-launch|… [off] | in PHASE"},
     {"kill-node", run_strike, 1, "kill-node NODE [refused|silent|nothing]"},

@@ -172,6 +172,9 @@ static void defaults_are_filled_in(void **state)
     assert_int_equal(spec.ranks_per_node, 8);
     assert_string_equal(spec.order, "tp-cp-pp-dp");
     assert_int_equal(spec.reserve, 0);
+    assert_false(spec.reserve_auto);
+    assert_int_equal(spec.save_interval_ms, 0);
+    assert_false(spec.save_auto);
     assert_int_equal(spec.on_exhausted, EXHAUSTED_WAIT);
     assert_true(spec.save_on_drain);
     assert_int_equal(spec.drain_wait_ms, 180000);
@@ -200,6 +203,24 @@ static void defaults_are_filled_in(void **state)
     json_decref(tree);
 }
 
+static void auto_is_no_number(void **state)
+{
+    (void)state;
+    struct job_spec spec;
+    json_t *tree = read_good("name: a\n"
+                             "run: {command: [x], user: u}\n"
+                             "layout: {data: 8}\n"
+                             "spares: {reserve: auto}\n"
+                             "checkpoint: {interval: auto}\n",
+                             &spec);
+    assert_true(spec.reserve_auto);
+    assert_int_equal(spec.reserve, 0);
+    assert_true(spec.save_auto);
+    assert_int_equal(spec.save_interval_ms, 0);
+    assert_string_equal(config_text(tree, "spares.reserve"), "auto");
+    json_decref(tree);
+}
+
 static void the_full_file_is_understood(void **state)
 {
     (void)state;
@@ -211,7 +232,10 @@ static void the_full_file_is_understood(void **state)
     assert_string_equal(spec.pool, "h100");
     assert_string_equal(spec.exclude, "gpu-[0001-0003]");
     assert_int_equal(spec.reserve, 4);
+    assert_false(spec.reserve_auto);
     assert_int_equal(spec.min_ready, 2);
+    assert_int_equal(spec.save_interval_ms, 600000);
+    assert_false(spec.save_auto);
     assert_int_equal(spec.on_exhausted, EXHAUSTED_FAIL);
     assert_false(spec.save_on_drain);
     assert_int_equal(spec.drain_wait_ms, 300000);
@@ -511,6 +535,7 @@ int main(void)
         cmocka_unit_test(every_key_is_documented),
         cmocka_unit_test(the_full_file_has_every_key),
         cmocka_unit_test(defaults_are_filled_in),
+        cmocka_unit_test(auto_is_no_number),
         cmocka_unit_test(the_full_file_is_understood),
         cmocka_unit_test(a_step_number_and_empty_lists_are_taken),
         cmocka_unit_test(a_tree_reads_back_as_itself),

@@ -84,6 +84,46 @@ static void a_save_that_takes_two_gaps_waits_for_one(void **state)
     close_to((double)estimate_interval_ms(&input), 888889, 0.001, 1);
 }
 
+static void the_best_interval_costs_least(void **state)
+{
+    (void)state;
+    const uint64_t stalls[] = {40, 590, 5000, 60000};
+    const uint64_t gaps[] = {1800000, 11135000, 86400000};
+    for (size_t s = 0; s < 4; s++) {
+        for (size_t g = 0; g < 3; g++) {
+            struct estimate_interval_input input = {.stall_ms = stalls[s], .gap_ms = gaps[g]};
+            uint64_t best = estimate_interval_ms(&input);
+            double w = (double)stalls[s];
+            double m = (double)gaps[g];
+            for (uint64_t part = 1; part <= 64; part *= 2) { /* an eighth to eight times of it */
+                uint64_t interval = best * part / 8;
+                double cost = w / (double)interval + (double)interval / (2 * m);
+                uint32_t ppm = estimate_interval_cost_ppm(&input, interval);
+                close_to((double)ppm, 1e6 * (cost < 1 ? cost : 1), 0.001, 1.0);
+                assert_true(part == 8 || ppm > estimate_interval_cost_ppm(&input, best));
+            }
+            if (w < m / 100) { /* at its best it is sqrt(2w/M) */
+                close_to((double)estimate_interval_cost_ppm(&input, best), 1e6 * sqrt(2 * w / m),
+                         0.01, 1.0);
+            }
+        }
+    }
+    struct estimate_interval_input input = {UINT64_MAX, UINT64_MAX, 0, 0};
+    assert_int_equal(estimate_interval_cost_ppm(&input, 0), 1000000);
+    assert_int_equal(estimate_interval_cost_ppm(&input, UINT64_MAX), 1000000);
+    input = (struct estimate_interval_input){.gap_ms = UINT64_MAX};
+    assert_int_equal(estimate_interval_cost_ppm(&input, 1), 1);
+}
+
+static void means_have_one_assumed_time_in_them(void **state)
+{
+    (void)state;
+    assert_int_equal(estimate_mean_ms(0, 0, 5000), 5000);
+    assert_int_equal(estimate_mean_ms(3, 9000, 5000), 3500);
+    assert_int_equal(estimate_mean_ms(0, 0, 0), 1);
+    assert_in_range(estimate_mean_ms(UINT32_MAX, UINT64_MAX, UINT64_MAX), 1, UINT32_MAX);
+}
+
 static void exponentials_are_exact_to_the_last_bits(void **state)
 {
     (void)state;
@@ -184,6 +224,8 @@ int main(void)
         cmocka_unit_test(intervals_are_near_the_exact_optimum),
         cmocka_unit_test(intervals_are_whole_steps_and_no_two_saves_overlap),
         cmocka_unit_test(a_save_that_takes_two_gaps_waits_for_one),
+        cmocka_unit_test(the_best_interval_costs_least),
+        cmocka_unit_test(means_have_one_assumed_time_in_them),
         cmocka_unit_test(exponentials_are_exact_to_the_last_bits),
         cmocka_unit_test(spares_are_the_quantile),
         cmocka_unit_test(spares_are_those_that_are_known),

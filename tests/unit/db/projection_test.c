@@ -368,6 +368,38 @@ static void jobs_and_their_attempts(void **state)
     expect(rig, "SELECT from_state, to_state, reason FROM job_log", "stopping|cancelled|asked");
 }
 
+static void what_was_chosen_for_a_job(void **state)
+{
+    struct rig *rig = *state;
+    say_job(rig, 1, "llama");
+    say(rig, RECORD_interval_chosen_kind)->u.interval_chosen =
+        (struct record_interval_chosen){.job = 1,
+                                        .interval_ms = 293815,
+                                        .interval_saves = 1,
+                                        .interval_stall_ms = 500,
+                                        .interval_save_ms = 3000,
+                                        .interval_failures = 2,
+                                        .interval_span_ms = 120000,
+                                        .interval_gap_ms = 86520000};
+    say(rig, RECORD_reserve_chosen_kind)->u.reserve_chosen =
+        (struct record_reserve_chosen){.job = 1,
+                                       .reserve_wanted = 15,
+                                       .reserve_losses = 3,
+                                       .reserve_span_ms = 120000,
+                                       .reserve_gap_ms = 22736842105,
+                                       .reserve_away_ms = 86400000};
+    say(rig, RECORD_spares_low_kind)->u.spares_low =
+        (struct record_spares_low){.job = 1, .low = true, .ready = 3, .wanted = 4};
+    write_all(rig);
+    expect(rig,
+           "SELECT job, interval_ms, saves, stall_ms, save_ms, failures, span_ms, gap_ms "
+           "FROM interval_log",
+           "1|293815|1|500|3000|2|120000|86520000");
+    expect(rig, "SELECT job, wanted, losses, span_ms, gap_ms, away_ms FROM reserve_log",
+           "1|15|3|120000|22736842105|86400000");
+    expect(rig, "SELECT job, low, ready, wanted FROM spares_log", "1|1|3|4");
+}
+
 static void budgets_are_refilled_together(void **state)
 {
     struct rig *rig = *state;
@@ -434,6 +466,7 @@ int main(void)
         WITH_A_STORE(where_the_time_went),
         WITH_A_STORE(why_a_node_left),
         WITH_A_STORE(jobs_and_their_attempts),
+        WITH_A_STORE(what_was_chosen_for_a_job),
         WITH_A_STORE(budgets_are_refilled_together),
         WITH_A_STORE(a_broken_projection_does_not_hold_up_the_journal),
         WITH_A_STORE(last_night_is_since_yesterday_evening),
