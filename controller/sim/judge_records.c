@@ -498,5 +498,6 @@ void judge_records(struct sim *sim)
         struct record record = sim->ctl.journal[sim->shadow.folded++];
         judge_record(sim, &record);
         judge_recovery_record(sim, &record);
+        judge_reserve_record(sim, &record);
     }
 }

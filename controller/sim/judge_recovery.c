@@ -426,6 +426,18 @@ void judge_recovery_record(struct sim *sim, const struct record *record)
         sim->stats.seen[SIM_SEEN_CORRUPT] +=
             record->u.checkpoint_moved.state == CKPT_CORRUPT ? 1 : 0;
         return;
+    case RECORD_interval_chosen_kind:
+        sim->stats.seen[SIM_SEEN_INTERVAL] += record->u.interval_chosen.interval_saves > 0 ? 1 : 0;
+        return;
+    case RECORD_save_asked_kind: /* what a person asked for, or a planned stop, is told of */
+        sim->stats.seen[SIM_SEEN_ASKED] += record->event.type[0] == '\0' ? 1 : 0;
+        return;
+    case RECORD_reserve_chosen_kind:
+        seen(sim, SIM_SEEN_RESERVE);
+        return;
+    case RECORD_spares_low_kind:
+        seen(sim, record->u.spares_low.low ? SIM_SEEN_SPARES_LOW : SIM_SEEN_SPARES_READY);
+        return;
     case RECORD_recovery_plan_kind:
         sim->stats.seen[SIM_SEEN_OLDER] += record->u.recovery_plan.skipped > 0 ? 1 : 0;
         return;

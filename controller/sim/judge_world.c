@@ -69,6 +69,8 @@ void judge_state(struct sim *sim)
         if (!core_job_over(job)) {
             judge_layout(sim, job);
             sim->stats.seen[SIM_SEEN_NO_SPARE] += job->waiting_spare ? 1 : 0;
+            bool kept = job->waiting_spare && strstr(job->wait_text, "kept for other jobs") != NULL;
+            sim->stats.seen[SIM_SEEN_KEPT_BACK] += kept ? 1 : 0;
         }
     }
     judge_spares(sim);
@@ -266,6 +268,18 @@ static bool ahead_of(const struct sim *sim, const struct job *job)
     return false;
 }
 
+/* What the other jobs keep for themselves. */
+static uint32_t kept_by_others(const struct sim *sim, const struct job *job)
+{
+    uint32_t kept = 0;
+    const struct job *other;
+    for (uint32_t index = 0; (other = core_job_at(sim->ctl.core, index)) != NULL; index++) {
+        uint32_t reserve = other->d.reserve_auto ? other->d.reserve_wanted : other->d.reserve;
+        kept += other != job && !core_job_over(other) ? reserve : 0;
+    }
+    return kept;
+}
+
 /* Half of the hosts are broken: a job that lacks nodes waits and says so, or has not begun. */
 static bool may_wait(const struct sim *sim, const struct job *job)
 {
@@ -273,7 +287,8 @@ static bool may_wait(const struct sim *sim, const struct job *job)
     for (uint32_t id = 1; id <= core_node_count(sim->ctl.core); id++) {
         ready += core_node_usable(sim->ctl.core, core_node(sim->ctl.core, id)) ? 1 : 0;
     }
-    bool lacks = job->d.state == JOB_PENDING && (ready < job->slot_count || ahead_of(sim, job));
+    uint32_t wanted = job->slot_count + kept_by_others(sim, job);
+    bool lacks = job->d.state == JOB_PENDING && (ready < wanted || ahead_of(sim, job));
     return lacks || job->d.state == JOB_RUNNING ||
            (job->waiting_spare && job->wait_text[0] != '\0');
 }

@@ -29,6 +29,11 @@ static void fill_spec(const struct sim_job_options *options, uint64_t number, st
     spec->start_timeout_ms = 60000;
     spec->init_timeout_ms = 120000;
     spec->first_step_ms = 120000;
+    spec->save_interval_ms = options->interval_ms;
+    spec->save_auto = options->interval_auto;
+    spec->reserve = options->reserve;
+    spec->reserve_auto = options->reserve_auto;
+    spec->min_ready = options->min_ready;
 }
 
 void operator_submit(struct sim *sim, uint32_t index)

@@ -36,6 +36,27 @@ static void draw_weights(struct prng *prng, uint32_t *weights, uint32_t count)
     }
 }
 
+/* In a quarter of all runs the controller chooses: how often jobs save, how many spares they keep. A
+ * stream of its own, so that the other runs are what they would be without. */
+static void draw_choices(struct sim_options *options)
+{
+    struct prng prng;
+    prng_seed(&prng, options->seed ^ 0x72657365727665ull);
+    if (prng_below(&prng, 4) != 0) {
+        return;
+    }
+    for (uint32_t index = 0; index < SIM_JOBS_MAX; index++) {
+        struct sim_job_options *job = &options->job[index];
+        uint64_t saves = prng_below(&prng, 4);
+        uint64_t spares = prng_below(&prng, 4);
+        job->interval_auto = saves == 0 || saves == 1;
+        job->interval_ms = saves == 2 ? draw(&prng, 5000, 120000) : 0;
+        job->reserve_auto = spares == 0 || spares == 1;
+        job->reserve = spares == 2 ? draw(&prng, 1, 3) : 0;
+        job->min_ready = prng_below(&prng, 3) == 0 ? draw(&prng, 1, 3) : 0;
+    }
+}
+
 /* Time enough for all jobs that there may be, one after the other, twice. */
 static uint64_t healed_time(const struct sim_options *options)
 {
@@ -145,6 +166,7 @@ void sim_options_draw(struct sim_options *ret_options, uint64_t seed)
     if (prng_below(&prng, 10) == 0) {
         make_demo(ret_options);
     }
+    draw_choices(ret_options);
     if (ret_options->few_nodes && ret_options->healed_ms > FEW_NODES_MS) {
         ret_options->healed_ms = FEW_NODES_MS; /* who lacks nodes then will lack them for ever */
     }

@@ -144,6 +144,7 @@ extern const char *const sim_verb_words[];
     X(STEP, "durable-step")    /* the step to restore goes back only by a record that says so */   \
     X(BREAKERS, "breakers")    /* nothing harmful while one is open; none opens too late */        \
     X(ALIVE, "no-false-loss")  /* a node that is well and in reach is not taken for lost */        \
+    X(RESERVE, "reserve-kept") /* no job starts on nodes that others keep */                       \
     X(POISONED, "poison-ends") /* a job that always fails is held or fails, and takes few nodes */ \
     X(RESUMES, "resumes")      /* healed: no recovery takes long, unless it says what it lacks */  \
     X(ANSWERED, "saves-answered") /* healed: what a rank tells of its save is answered */          \
@@ -179,7 +180,13 @@ extern const char *const sim_judge_words[];
     X(POISON, "poison-verdict")                                                                    \
     X(CORRUPT, "corrupt-checkpoint")                                                               \
     X(OLDER, "older-checkpoint") /* one is restored although a newer one was written */            \
-    X(STORE_FULL, "store-refuses")
+    X(STORE_FULL, "store-refuses")                                                                 \
+    X(INTERVAL, "interval-chosen") /* by what saves were measured to take */                       \
+    X(ASKED, "save-when-due")      /* the controller asked for one by itself */                    \
+    X(RESERVE, "reserve-chosen")                                                                   \
+    X(SPARES_LOW, "spares-low")                                                                    \
+    X(SPARES_READY, "spares-ready") /* … and are enough again */                                 \
+    X(KEPT_BACK, "spares-kept")     /* a job waits while some are ready, for other jobs */
 
 enum sim_situation {
 #define X(upper, word) SIM_SEEN_##upper,
@@ -222,6 +229,7 @@ extern const char *const sim_phase_words[];
     X(EDIT_BREAKER, "edit-breaker", BREAKERS) /* … an attempt while the breaker is open */       \
     X(EDIT_ALIVE, "edit-alive", ALIVE)        /* … the node lost was well */                     \
     X(EDIT_POISON, "edit-poison", POISONED)   /* … how often a job has failed at its step */     \
+    X(EDIT_RESERVE, "edit-reserve", RESERVE)  /* … how many nodes other jobs keep */             \
     X(EDIT_STUCK, "edit-stuck", RESUMES)      /* … how long a recovery has taken */              \
     X(LOSE_ANSWER, "lose-answer", ANSWERED)   /* what is said of saves never arrives */            \
     X(BREAK_CORE, "break-core", INVARIANT)    /* the core's memory is changed: it aborts */
@@ -245,13 +253,18 @@ struct sim_job_options {
     uint32_t ranks_per_node;
     uint32_t steps; /* of the whole run */
     uint32_t step_ms;
-    uint32_t save_every; /* steps between the program's own saves */
+    uint32_t save_every; /* steps between the program's own saves, where nobody asks for them */
     uint32_t save_ms;
     uint32_t init_ms;
     uint32_t load_ms;
     uint32_t followers_ms; /* after a peer's death a rank ends with 1; 0: it hangs */
     uint32_t retries_user;
     uint32_t retries_unknown;
+    uint32_t interval_ms; /* the controller asks for a save that often; 0: not, or … */
+    bool interval_auto;   /* … as it chooses */
+    uint32_t reserve;     /* spares kept for it */
+    bool reserve_auto;
+    uint32_t min_ready;
 };
 
 struct sim_options {

@@ -430,6 +430,14 @@ static void end_restore(struct sim *sim, struct sim_train *train)
     show(sim, train, PHASE_STEP);
 }
 
+/* A program that is asked for saves has no interval of its own. */
+static bool own_save_due(const struct sim_train *train)
+{
+    const struct sim_job_options *options = train->options;
+    bool is_asked = options->interval_auto || options->interval_ms != 0;
+    return !is_asked && train->step % options->save_every == 0;
+}
+
 static void end_step(struct sim *sim, struct sim_train *train)
 {
     train->step++;
@@ -440,7 +448,7 @@ static void end_step(struct sim *sim, struct sim_train *train)
     bool last = train->step >= train->options->steps;
     train->save_seen = first->save_request;
     train->stopping = asked && first->stop_request;
-    if (asked || last || train->step % train->options->save_every == 0) {
+    if (asked || last || own_save_due(train)) {
         begin_save(sim, train);
         if (train->state != SIM_TRAIN_SAVE && last) {
             end_all(sim, train, 0);

@@ -425,6 +425,8 @@ struct sim_shadow_job {
     uint32_t merged;         /* failures that it took in */
     uint64_t recovering_ms;  /* virtual time since when it is at work on a start or a recovery */
     uint32_t poison_strikes; /* since it was held or made progress */
+    uint32_t reserve;        /* spares that it keeps */
+    bool placed;             /* it has once been given nodes */
     uint32_t slot_count;
     uint32_t holders[SIM_HOSTS_MAX]; /* node of each slot, 0 none */
 };
@@ -637,6 +639,8 @@ bool shadow_marked(const struct sim *sim, uint32_t node, const char *code); /* N
 
 uint64_t shadow_newest_good(const struct sim *sim, uint32_t job); /* its step; 0: there is none */
 
+/* judge_reserve.c: what jobs keep for themselves */
+void judge_reserve_record(struct sim *sim, const struct record *record);
 /* judge_recovery.c: recoveries, and what restrains them */
 void judge_recovery_record(struct sim *sim, const struct record *record);
 void judge_lost(struct sim *sim, const struct record_node_lost *lost); /* it is being decided */
