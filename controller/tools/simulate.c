@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "controller/core/estimate.h"
 #include "proto/base/check.h"
 #include "proto/base/duration.h"
 #include "proto/base/mem.h"
@@ -18,7 +19,9 @@ void simulate_usage(FILE *file)
         "usage: keepstep simulate [--preset llama3|field] [options]\n"
         "Months of a training job in virtual time, with the decision code that really runs.\n"
         "\n"
-        "  --nodes N --spares N --ranks N        the fleet; the rest of the nodes hold the job\n"
+        "  --nodes N --spares N|auto --ranks N   the fleet; the rest of the nodes hold the job;\n"
+        "                                        auto: enough 99 % of the time, by what is given\n"
+        "                                        before it of nodes, failures and repair\n"
         "  --days N --seeds N|A..B               how long, and how many times\n"
         "  --failures N                          of a node, in a million days\n"
         "  --mtbf TIME                           between failures of the whole job, instead\n"
@@ -39,7 +42,7 @@ void simulate_usage(FILE *file)
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-enum kind { COUNT, TIME_U32, DAYS, GAP, INTERVAL, ONLY };
+enum kind { COUNT, TIME_U32, DAYS, GAP, INTERVAL, ONLY, SPARES };
 
 struct option {
     const char *key;
@@ -50,7 +53,7 @@ struct option {
 #define AT(field) offsetof(struct goodput_options, field)
 static const struct option options_known[] = {
     {"nodes", COUNT, AT(nodes)},
-    {"spares", COUNT, AT(spares)},
+    {"spares", SPARES, AT(spares)},
     {"ranks", COUNT, AT(ranks_per_node)},
     {"days", DAYS, AT(wall_ms)},
     {"failures", COUNT, AT(failures_ppm)}, /* 64 bits: see set_count */
@@ -74,7 +77,8 @@ static int set_count(struct goodput_options *options, const struct option *optio
 {
     uint64_t number = 0;
     if (text_to_u64(value, UINT32_MAX, &number) < 0) {
-        return err_set(err, -EINVAL, "--%s takes a whole number, not '%.40s'", option->key, value);
+        return err_set(err, -EINVAL, "--%s takes a whole number%s, not '%.40s'", option->key,
+                       option->kind == SPARES ? " or auto" : "", value);
     }
     char *field = (char *)options + option->offset;
     if (option->offset == AT(failures_ppm) || option->offset == AT(drains_ppm)) {
@@ -147,6 +151,43 @@ static int set_interval(struct goodput_options *options, const char *value, stru
     return 0;
 }
 
+/* As the controller chooses a reserve: by how often a failure takes a node, and for how long. */
+static uint32_t best_spares(const struct goodput_options *options)
+{
+    uint64_t all = 0;
+    uint64_t taking = 0;
+    uint64_t away_ms = 0;
+    for (uint32_t index = 0; index < options->category_count; index++) {
+        const struct goodput_category *one = &options->category[index];
+        bool takes = one->repair_ms > 0;
+        uint32_t repair_ms = options->repair_ms > 0 ? options->repair_ms : one->repair_ms;
+        if (one->how != GOODPUT_PLANNED) {
+            all += one->count;
+            taking += takes ? one->count : 0;
+            away_ms += takes ? (uint64_t)one->count * repair_ms : 0;
+        }
+    }
+    if (taking == 0 || options->failures_ppm == 0) {
+        return 0;
+    }
+    struct estimate_spares_input input = {.nodes = options->nodes,
+                                          .node_gap_ms = 86400000ull * 1000000 /
+                                                         options->failures_ppm * all / taking,
+                                          .away_ms = away_ms / taking,
+                                          .enough_q32 = ESTIMATE_Q32_99};
+    return estimate_spares(&input);
+}
+
+static int set_spares(struct goodput_options *options, const struct option *option,
+                      const char *value, struct err *err)
+{
+    if (text_equal(value, "auto")) {
+        options->spares = best_spares(options);
+        return 0;
+    }
+    return set_count(options, option, value, err);
+}
+
 static int set_only(struct goodput_options *options, const char *value, struct err *err)
 {
     bool found = false;
@@ -180,6 +221,8 @@ int simulate_set(struct goodput_options *options, const char *key, const char *v
             return set_gap(options, option, value, err);
         case INTERVAL:
             return set_interval(options, value, err);
+        case SPARES:
+            return set_spares(options, option, value, err);
         case ONLY:
             return set_only(options, value, err);
         }

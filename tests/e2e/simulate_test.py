@@ -3,6 +3,7 @@
 those of their generator."""
 
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -86,6 +87,22 @@ def test_trace():
         same(simulate(*SMALL, "--trace", str(trace)).returncode, 2, "an empty trace")
 
 
+def test_spares_auto():
+    """--spares auto is the quantile of those that are away at a time"""
+    for nodes, repair_days in ((300, 3), (150, 0.5), (72, 10)):
+        mean = nodes * 3789e-6 * 363 / 419 * repair_days # the other 56 failures take no node
+        enough, left = 0, 0.99
+        while left > 0:
+            left -= math.exp(-mean) * mean ** enough / math.factorial(enough)
+            enough += left > 0
+        told = json.loads(good("--nodes", str(nodes), "--repair", f"{int(repair_days * 24)}h",
+                               "--spares", "auto", "--days", "1", "-o", "json"))
+        same(told["assumptions"]["spares"], enough, told["assumptions"])
+    done = simulate("--spares", "some")
+    same((done.returncode, done.stdout), (2, ""), "no number")
+    check("--spares takes a whole number or auto" in done.stderr, done.stderr)
+
+
 def test_refusals():
     """options out of range and impossible fleets: what is wrong, on stderr, and 2"""
     for words, why in (
@@ -112,5 +129,5 @@ def test_tables():
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests([test_table_and_json, test_sweep_and_plot, test_trace, test_refusals,
-                        test_tables]))
+    sys.exit(run_tests([test_table_and_json, test_sweep_and_plot, test_trace,
+                        test_spares_auto, test_refusals, test_tables]))
