@@ -222,7 +222,7 @@ struct agent_core {
     struct agent_get *gets;
     struct agent_checkpoint *checkpoints;
     uint64_t mail_due_ms; /* before then none of these three is due */
-    struct fact *facts; /* oldest first */
+    struct fact *facts;   /* oldest first */
     uint32_t fact_count;
     uint32_t fact_next; /* of this session: the first one not sent yet */
     struct agent_question *questions;
