@@ -204,8 +204,7 @@ static void test_orphans_are_swept(void **state)
     assert_true(
         rig_wait(rig, (struct rig_state){.job = 1, .attempt = 1, .running = true}, LONG_MS));
     const struct attempt_report *old = fake_report(&rig->fake, 1, 0);
-    assert_non_null(old);
-    assert_true(old->empty);
+    assert_true(old == NULL || old->empty); /* once its ends are acknowledged it is past */
 }
 
 static void test_refused_launch(void **state)
