@@ -289,6 +289,7 @@ variant() {
                 programs "${files[@]}"
             fi
             ;;
+        size-*) sim "a fleet of ${part#size-}" --quiet --seed 1 --nodes "${part#size-}" ;;
         # Too few for every fault to strike.
         seeds-*) sim "seeds 1 to ${part#seeds-}" --seeds "1..${part#seeds-}" ;;
         strike-*)
@@ -339,6 +340,7 @@ sim)
     # C17, C19: further failures, and a cancel, at each record of a story with three recoveries.
     sim "struck at every record" --strike-every-record 1
     sim_seeds
+    sim "a fleet of 2112" --quiet --seed 1 --nodes 2112
     ;;
 e2e) e2e "$@" ;;
 fault)
@@ -354,7 +356,8 @@ test-all)
     export KEEPSTEP_TEST_ALL=1
     TEST_TIMEOUT=7200
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario fault sim-2000 sim-seeds kill-1 kill-2 kill-3 strike-2 strike-3 fuzz-60 e2e
+    variant "$root" gcc "" unit scenario fault sim-2000 sim-seeds kill-1 kill-2 kill-3 strike-2 strike-3 size-2112 size-12900 \
+        fuzz-60 e2e
     variant "$root/clang" clang "" unit scenario fault sim-200 traces e2e
     variant "$root/gcc-asan" gcc address,undefined unit scenario fault sim-200 traces e2e
     variant "$root/clang-asan" clang address,undefined unit scenario fault sim-200 traces fuzz-60 e2e

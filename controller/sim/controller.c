@@ -16,6 +16,8 @@
 enum {
     RETRY_MS = 500, /* between two tries of a failed commit */
     SLOW_COMMIT_MS = 3000,
+    JUDGES_LOOK_HOSTS = 128, /* fleets below are looked at in every step */
+    JUDGES_LOOK_MS = 1000,
 };
 
 uint64_t ctl_wall_ms(const struct sim *sim)
@@ -258,6 +260,22 @@ static void break_core(struct sim *sim)
     }
 }
 
+/* The judges of the whole state walk over the fleet. In a large one they look after a share of the
+ * steps that wrote something and at least once a second: thousands of agents say hello one by one,
+ * and what one of them breaks stays broken for longer than that. */
+static bool judges_look(struct sim *sim)
+{
+    struct sim_controller *ctl = &sim->ctl;
+    const uint32_t share = sim->host_count / JUDGES_LOOK_HOSTS;
+    ctl->unjudged++;
+    if (ctl->unjudged <= share && sim->now_ms < ctl->judged_ms + JUDGES_LOOK_MS) {
+        return false;
+    }
+    ctl->unjudged = 0;
+    ctl->judged_ms = sim->now_ms;
+    return true;
+}
+
 static void step(struct sim *sim, struct event *event)
 {
     struct sim_controller *ctl = &sim->ctl;
@@ -271,11 +289,12 @@ static void step(struct sim *sim, struct event *event)
     append_records(sim, &output);
     hold_actions(sim, &output);
     break_core(sim);
-    if (output.record_count > 0 || sim->options.check_all) {
+    const bool look = output.record_count > 0 && judges_look(sim);
+    if (look || sim->options.check_all) {
         sim->stats.judged[SIM_JUDGE_INVARIANT]++;
         core_check(ctl->core);
     }
-    if (output.record_count > 0) {
+    if (look) {
         judge_state(sim);
         if (sim_chance(sim, 20000)) {
             ctl->digest_count = ctl->record_count;

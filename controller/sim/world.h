@@ -196,6 +196,9 @@ struct sim_controller {
     uint32_t held_count;
     uint32_t held_capacity;
 
+    uint32_t unjudged;  /* steps with records since the judges of the whole state last looked … */
+    uint64_t judged_ms; /* … and when they did */
+
     /* digest of the live core when so many records existed; for the replay judge */
     uint64_t digest_count;
     uint64_t digest;
