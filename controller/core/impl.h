@@ -126,6 +126,7 @@ struct core {
     bool stepped;
     uint64_t t;
     uint64_t stall_ms;        /* now_ms - t */
+    uint64_t catch_up_ms;     /* until then (t) what was sent during a stall is still being read */
     uint64_t service_base_ms; /* service time = this + now_ms */
     uint64_t due_ms;          /* deadline in t, as of the end of the last step */
     uint64_t start_ms;        /* t of EVENT_START */

@@ -576,7 +576,7 @@ static void look_at_breaker(struct core *core)
  * for nobody who stands behind them. Returns how many are suspects. */
 static uint32_t look_at_all(struct core *core)
 {
-    bool ready = core_ready(core);
+    bool ready = core_ready(core) && core->t >= core->catch_up_ms;
     uint64_t silent_ms = (uint64_t)MISSED_BEATS * core->config.beat_ms + SLACK_MS;
     uint32_t suspects = 0;
     core->heard_count = 0;
@@ -627,7 +627,8 @@ void link_due(const struct core *core, uint64_t *due_ms)
         } else if (node->suspect_ms != 0) {
             due_min(due_ms, core->t + SLACK_MS);
         } else {
-            due_min(due_ms, heard + (uint64_t)MISSED_BEATS * core->config.beat_ms + SLACK_MS);
+            uint64_t silent = heard + (uint64_t)MISSED_BEATS * core->config.beat_ms + SLACK_MS;
+            due_min(due_ms, silent > core->catch_up_ms ? silent : core->catch_up_ms);
         }
     }
     if (core->g.breaker_open) {

@@ -92,11 +92,43 @@ static void test_another_witness(void **state)
     rig_free(rig);
 }
 
+/* The controller stands still, wakes, and looks at its limits before it reads what was sent. */
+static void test_what_lies_in_the_sockets_is_read_first(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(40, 1);
+    rig_connect_all(rig);
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        rig->nodes[i].beat_at_ms += 25ull * i; /* not all in one moment */
+    }
+    rig_run(rig, 2000);
+    for (uint64_t stall_ms = 1000; stall_ms <= 64000; stall_ms *= 2) {
+        rig_run(rig, 10000 + stall_ms % 997); /* beats are of some age */
+        rig->now_ms += stall_ms;
+        for (uint32_t i = 0; i < 5; i++) { /* so long it reads */
+            rig_event(rig, EVENT_TICK, 0);
+            rig->now_ms += 100;
+        }
+        for (uint32_t n = 1; n <= core_node_count(rig->core); n++) {
+            assert_int_equal(core_node(rig->core, n)->suspect_ms, 0);
+        }
+    }
+    rig_run(rig, 10000);
+    assert_false(core_globals(rig->core)->breaker_open);
+    rig->now_ms += 8000;
+    rig_event(rig, EVENT_TICK, 0);
+    rig_quiet(rig, 3, RIG_PEER_NOTHING); /* one is silent from then on: it is found */
+    rig_run(rig, 10000);
+    assert_int_equal(rig_count(rig, RECORD_node_lost_kind), 1);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_gone_is_lost_once),
         cmocka_unit_test(test_another_witness),
+        cmocka_unit_test(test_what_lies_in_the_sockets_is_read_first),
         cmocka_unit_test(test_half_a_fleet_is_asked_about),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
