@@ -356,8 +356,8 @@ test-all)
     export KEEPSTEP_TEST_ALL=1
     TEST_TIMEOUT=7200
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario fault sim-2000 sim-seeds kill-1 kill-2 kill-3 strike-2 strike-3 size-2112 size-12900 \
-        fuzz-60 e2e
+    variant "$root" gcc "" unit scenario fault sim-2000 sim-seeds kill-1 kill-2 kill-3 \
+        strike-2 strike-3 size-2112 size-12900 fuzz-60 e2e
     variant "$root/clang" clang "" unit scenario fault sim-200 traces e2e
     variant "$root/gcc-asan" gcc address,undefined unit scenario fault sim-200 traces e2e
     variant "$root/clang-asan" clang address,undefined unit scenario fault sim-200 traces fuzz-60 e2e
