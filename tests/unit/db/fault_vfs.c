@@ -2,25 +2,12 @@
 #include "tests/unit/db/fault_vfs.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
 
 #include "proto/base/check.h"
-#include "proto/base/mem.h"
-#include "proto/base/prng.h"
-
-/* What a write covered, for as long as no sync has made it last. */
-struct undo {
-    struct undo *next; /* the one before */
-    sqlite3_file *file;
-    sqlite3_int64 offset;
-    sqlite3_int64 size_before; /* of the file */
-    int size;                  /* of the data: what was there */
-    unsigned char data[];
-};
 
 struct fault_file {
     sqlite3_file base;
@@ -39,7 +26,6 @@ static struct {
     int rc;
     uint64_t count;
     uint64_t hits;
-    struct undo *undo;
 } layer = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static sqlite3_file *real_of(sqlite3_file *file)
@@ -48,25 +34,6 @@ static sqlite3_file *real_of(sqlite3_file *file)
 }
 
 /* ---- striking ------------------------------------------------------------------------------ */
-
-static void undo_some(void)
-{
-    struct prng prng;
-    prng_seed(&prng, (uint64_t)layer.rc);
-    bool all = prng_below(&prng, 3) == 0;
-    for (struct undo *undo = layer.undo; undo != NULL; undo = undo->next) {
-        sqlite3_file *file = undo->file;
-        if (!all && prng_below(&prng, 2) == 0) {
-            continue;
-        }
-        if (undo->size > 0) {
-            (void)file->pMethods->xWrite(file, undo->data, undo->size, undo->offset);
-        }
-        if (undo->size_before <= undo->offset) {
-            (void)file->pMethods->xTruncate(file, undo->size_before);
-        }
-    }
-}
 
 /* Counts one operation; true when it is to be struck. Called with the mutex. */
 static bool strikes(uint32_t class)
@@ -83,14 +50,6 @@ static bool strikes(uint32_t class)
     return true;
 }
 
-static void die(void)
-{
-    if (layer.mode == FAULT_POWER) {
-        undo_some();
-    }
-    _exit(FAULT_EXIT_CODE);
-}
-
 /* SQLITE_OK: go on. */
 static int strike(uint32_t class)
 {
@@ -98,7 +57,7 @@ static int strike(uint32_t class)
     int rc = SQLITE_OK;
     if (strikes(class)) {
         if (layer.mode != FAULT_FAIL) {
-            die();
+            _exit(FAULT_EXIT_CODE);
         }
         rc = layer.rc;
     }
@@ -108,42 +67,8 @@ static int strike(uint32_t class)
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static void remember(sqlite3_file *real, int size, sqlite3_int64 offset)
-{
-    struct undo *undo = mem_alloc(1, sizeof(*undo) + (size_t)size);
-    undo->file = real;
-    undo->offset = offset;
-    int rc = real->pMethods->xFileSize(real, &undo->size_before);
-    CHECK(rc == SQLITE_OK);
-    if (undo->size_before > offset) {
-        sqlite3_int64 there = undo->size_before - offset;
-        undo->size = there < size ? (int)there : size;
-        rc = real->pMethods->xRead(real, undo->data, undo->size, offset);
-        CHECK(rc == SQLITE_OK);
-    }
-    undo->next = layer.undo;
-    layer.undo = undo;
-}
-
-static void forget(const sqlite3_file *real)
-{
-    struct undo **at = &layer.undo;
-    while (*at != NULL) {
-        struct undo *undo = *at;
-        if (undo->file == real) {
-            *at = undo->next;
-            (void)mem_free(undo);
-        } else {
-            at = &undo->next;
-        }
-    }
-}
-
 static int file_close(sqlite3_file *file)
 {
-    pthread_mutex_lock(&layer.mutex);
-    forget(real_of(file));
-    pthread_mutex_unlock(&layer.mutex);
     return real_of(file)->pMethods->xClose(real_of(file));
 }
 
@@ -158,15 +83,12 @@ static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_in
     sqlite3_file *real = real_of(file);
     int rc = SQLITE_OK;
     pthread_mutex_lock(&layer.mutex);
-    if (layer.mode == FAULT_POWER) {
-        remember(real, size, offset);
-    }
     if (strikes(FAULT_WRITE)) {
         if (layer.mode != FAULT_FAIL || layer.rc == SQLITE_FULL) {
             (void)real->pMethods->xWrite(real, data, size / 2, offset); /* torn */
         }
         if (layer.mode != FAULT_FAIL) {
-            die();
+            _exit(FAULT_EXIT_CODE);
         }
         rc = layer.rc;
     }
@@ -183,13 +105,7 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
 static int file_sync(sqlite3_file *file, int flags)
 {
     int rc = strike(FAULT_SYNC);
-    if (rc != SQLITE_OK) {
-        return rc;
-    }
-    pthread_mutex_lock(&layer.mutex);
-    forget(real_of(file));
-    pthread_mutex_unlock(&layer.mutex);
-    return real_of(file)->pMethods->xSync(real_of(file), flags);
+    return rc != SQLITE_OK ? rc : real_of(file)->pMethods->xSync(real_of(file), flags);
 }
 
 static int file_size(sqlite3_file *file, sqlite3_int64 *size)

@@ -2,10 +2,8 @@
  *
  * Operations of the chosen classes are counted. At the n-th one:
  *   - FAULT_FAIL: it fails with the given result code, once or until fault_heal;
- *   - FAULT_KILL: the process ends in its middle (of a write, half is written);
- *   - FAULT_POWER: the same, and each write that no sync has covered yet is undone or not, by a
- *     seed: what a machine without power may leave behind.
- * The names of files are not touched by FAULT_POWER (they are synced by their folder). */
+ *   - FAULT_KILL: the process ends in its middle (of a write, half is written).
+ * What a machine without power may leave behind is tests/fault/crash_vfs.h. */
 #ifndef KEEPSTEP_TESTS_UNIT_DB_FAULT_VFS_H
 #define KEEPSTEP_TESTS_UNIT_DB_FAULT_VFS_H
 
@@ -25,13 +23,12 @@ enum fault_class {
     FAULT_CHANGES = FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_DELETE,
 };
 
-enum fault_mode { FAULT_NONE, FAULT_FAIL, FAULT_KILL, FAULT_POWER };
+enum fault_mode { FAULT_NONE, FAULT_FAIL, FAULT_KILL };
 enum { FAULT_EXIT_CODE = 9 };
 
 /* Registers the layer, once; its name for store_options.vfs. */
 const char *fault_vfs(void);
-/* From now on; nth counts from 1. rc: an SQLite result code for FAULT_FAIL, the seed for
- * FAULT_POWER. */
+/* From now on; nth counts from 1. rc: an SQLite result code, for FAULT_FAIL. */
 void fault_set(enum fault_mode mode, uint32_t classes, uint64_t nth, bool once, int rc);
 void fault_heal(void);      /* FAULT_NONE; the count stays */
 uint64_t fault_count(void); /* operations of the classes since fault_set */
