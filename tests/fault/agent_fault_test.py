@@ -12,7 +12,7 @@ from daemon_lib import (STRUCK_SECONDS, Trials, end_by_term, environment_of, fai
 
 PROGRAM = "keepstep-agent"
 CODES = (0, 1, 2) # done, failed, flags
-RUNS = {"file": 3, "socket": 4, "open": 3, "child": 2, "memory": 5}
+RUNS = {"memory": 4, "file": 3, "socket": 4, "open": 3, "child": 2}
 
 
 class AgentTrials(Trials):

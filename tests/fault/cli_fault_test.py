@@ -13,7 +13,7 @@ from cluster_lib import QUICK, Cluster, spec_of
 
 PROGRAM = "keepstep"
 CODES = (0, 1, 2, 6)  # done, failed, usage, unreachable
-RUNS = {"memory": 24, "socket": 10, "open": 10, "file": 4}
+RUNS = {"memory": 12, "socket": 6, "open": 6}
 
 
 class Asked:

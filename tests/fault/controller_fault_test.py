@@ -13,7 +13,7 @@ from daemon_lib import (STRUCK_SECONDS, Trials, end_by_term, environment_of, fai
 PROGRAM = "keepstep-controller"
 CODES = (0, 1, 2, 3, 4) # done, failed, limits, ports, database
 NODES = 2
-RUNS = {"memory": 6, "file": 3, "socket": 4, "open": 3}
+RUNS = {"memory": 5, "file": 3, "socket": 4, "open": 3}
 
 
 class ControllerTrials(Trials):

@@ -16,7 +16,7 @@ from fault_lib import (ALL, BUILD, NEVER, Fault, check, check_hits, loop, same, 
 from cluster_lib import QUICK, Cluster, recorded, show, spec_of, starts
 
 LANES = 4           # clusters side by side: they wait most of the time
-STRUCK_SECONDS = 3  # a daemon that lives on after its fault is ended after so long
+STRUCK_SECONDS = 2  # a daemon that lives on after its fault is ended after so long
 OVER = ("succeeded", "failed", "cancelled")
 
 
