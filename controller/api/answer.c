@@ -20,7 +20,8 @@
 static void add_header(struct MHD_Response *response, const char *name, const char *value)
 {
     enum MHD_Result added = MHD_add_response_header(response, name, value);
-    CHECK(added == MHD_YES); /* our own names, and values without line ends */
+    /* Of our own names, and values without line ends, memory alone can refuse one. */
+    mem_needed(added == MHD_YES ? response : NULL);
 }
 
 static void set_response(struct http_request *request, unsigned int status,

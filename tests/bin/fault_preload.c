@@ -123,9 +123,11 @@ static bool place_is_struck(void)
     looking = true;
     int depth = backtrace(stack, STACK_DEPTH);
     bool is_new = is_new_place(stack, depth);
-    bool hopeless = (is_new || fault.ever) && is_hopeless(stack, depth);
+    /* A dear question, so it is asked once of a place, and before each blow. */
+    bool struck = (!is_new || !is_hopeless(stack, depth)) && is_struck(is_new) &&
+                  (is_new || !is_hopeless(stack, depth));
     looking = false;
-    return !hopeless && is_struck(is_new);
+    return struck;
 }
 
 static bool strikes(enum kind kind, int number)

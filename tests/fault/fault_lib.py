@@ -37,8 +37,10 @@ class Fault:
         self.counts.write_bytes(bytes(16))
 
     def environment(self):
+        # gcc's AddressSanitizer wants to be loaded first, which matters to its allocator alone.
+        options = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
         return {**os.environ, "LD_PRELOAD": str(PRELOAD), "KEEPSTEP_FAULT": self.name,
-                "KEEPSTEP_FAULT_PROGRAM": self.program,
+                "KEEPSTEP_FAULT_PROGRAM": self.program, "ASAN_OPTIONS": options.lstrip(":"),
                 "KEEPSTEP_FAULT_COUNT": str(self.counts)}
 
     def _read(self):
@@ -92,6 +94,7 @@ def check_hits(hits, points):
 def check_end(status, said, allowed, what):
     """A process ended as it may: with one of its exit codes, saying why; for want of memory; or by a
     library that gave up. A check of ours that failed is a mistake of ours."""
+    check("Sanitizer" not in said and "runtime error:" not in said, f"{what}: {said[-3000:]}")
     if status == -signal.SIGABRT:
         known = "out of memory" in said or '"aborted"' in said
         check(known and "check failed" not in said, f"{what}: it aborted: {said[-600:]}")

@@ -18,7 +18,7 @@
 #include "proto/base/mem.h"
 #include "tests/fault/memory_wrap.h"
 
-enum { COMMITS = 12, POINTS_OF_BODY = 20, SAID_SIZE = 4096 };
+enum { COMMITS = 12, POINTS_OF_BODY = 20, POINTS_LEAST = 6, SAID_SIZE = 4096 };
 
 struct body {
     const char *name;
@@ -107,9 +107,9 @@ static bool run_job_file(const struct history *history, const struct folder *fol
 }
 
 static const struct body bodies[] = {
-    {"store", run_store, 900, true},
+    {"store", run_store, 650, true},
     {"questions", run_questions, 600, false},
-    {"job file", run_job_file, 900, false},
+    {"job file", run_job_file, 250, false},
 };
 
 /* ---- one process that may end -------------------------------------------------------------- */
@@ -220,6 +220,8 @@ static void fail_each(const struct history *history, bool ever)
 {
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         uint64_t stride = history_stride(bodies[i].points * VISITS / POINTS_OF_BODY);
+        uint64_t most = bodies[i].points / POINTS_LEAST; /* with a sanitizer */
+        stride = stride < most ? stride : most;
         uint64_t runs = 0;
         for (uint64_t nth = 1; fail_at(history, &bodies[i], nth, ever); nth += stride) {
             runs++;
