@@ -64,12 +64,16 @@ class Verdict:
         return self.by is not None and self.by not in (*NO_CODE, UNKNOWN)
 
 
+class Unfit(Exception):
+    """Nothing can be judged."""
+
+
 class Memory:
     """What is known from this run and earlier ones: a line each in a file."""
 
     def __init__(self, path):
         self.found = {}
-        self.hints = {}  # key of a mutant: the test that caught it, in whatever state the sources were then
+        self.hints = {}  # key of a mutant: the test that caught it once, of whatever sources
         self.guard = threading.Lock()
         if path.exists():
             for line in path.read_text().splitlines():
@@ -112,29 +116,42 @@ class Court:
         self.prints = {step: steps.fingerprint(builds[step.build], step)
                        for found in self.steps.values() for step in found}
         self.costs = {}  # of each step, in seconds of the processor
+        self.measuring = threading.Lock()
 
-    def whole(self):
-        """The unchanged tree has to pass, or nothing means anything; and what it costs."""
+    def cost(self, step):
+        """The unchanged tree has to pass, or a mutant that fails means nothing: before the first
+        mutant is put to the step."""
+        with self.measuring:
+            if step not in self.costs:
+                self.costs[step] = self.measure(step)
+            return self.costs[step]
+
+    def measure(self, step):
         name = workshop.sha(self.sources)
-        for step, step_print in self.prints.items():
-            known = self.memory.get(name, step_print)
-            if known is None:
-                build = self.builds[step.build]
-                outcome = self.runner.run(build, step, build.folder, steps.WALL_S)
-                if outcome.how is not None:
-                    sys.exit(f"mutants.py: the unchanged tree fails in {step.name}: "
-                             f"{outcome.how}; mend that first")
-                print(f"the unchanged tree passes {step.name} {' '.join(step.arguments)} "
-                      f"({outcome.cpu_s:.1f} s)", flush=True)
-                known = self.memory.put(name, step_print, how=None, cpu=outcome.cpu_s)
-            self.costs[step] = known["cpu"]
+        known = self.memory.get(name, self.prints[step])
+        if known is None:
+            build = self.builds[step.build]
+            outcome = self.runner.run(build, step, build.folder, steps.WALL_S)
+            if outcome.how is not None:
+                raise Unfit(f"the unchanged tree fails in {step.name}: {outcome.how}; mend that "
+                            "first")
+            print(f"the unchanged tree passes {step.name} {' '.join(step.arguments)} "
+                  f"({outcome.cpu_s:.1f} s)", flush=True)
+            known = self.memory.put(name, self.prints[step], how=None, cpu=outcome.cpu_s)
+        return known["cpu"]
+
+    def costs_of(self, room):
+        """Of what the order rests on."""
+        return {step: self.cost(step) for step in self.steps[room] if step.build == "plain" and
+                (step.name in steps.FIRST_LOOK or step.name.startswith("unit/"))}
 
     def judge(self, lane, mutant):
         source = mutant.source()
         name = workshop.sha(self.sources, mutant.path, source)
         room = next(room for room in workshop.ROOMS if mutant.path.startswith(room + "/"))
         short = self.quick or mutant.key in self.reasons
-        order = [step for step, quick in steps.ordered(self.steps[room], mutant.path, self.costs)
+        order = [step for step, quick in steps.ordered(self.steps[room], mutant.path,
+                                                       self.costs_of(room))
                  if quick or not short]
         hint = self.memory.hints.get(mutant.key)
         order.sort(key=lambda step: step.name != hint)
@@ -159,7 +176,7 @@ class Court:
             if build is not last:
                 lane.make(build, mutant.path, source)
                 last = build
-            limit_s = int(steps.CPU_MORE_S + steps.CPU_TIMES * self.costs[step])
+            limit_s = int(steps.CPU_MORE_S + steps.CPU_TIMES * self.cost(step))
             outcome = self.runner.run(build, step, lane.library(build), limit_s)
             if not outcome.known:
                 return Verdict(UNKNOWN, f"the host ended {step.name}")
@@ -364,7 +381,6 @@ def work(arguments, base):
     found = []
     good = True
     try:
-        court.whole()
         if both or arguments.planted:
             mutants = planted_mutants(tree.folder, arguments.only)
             judged = Hunt(court, mutants, len(mutants)).run(lanes)
@@ -400,6 +416,9 @@ def main():
         signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         try:
             return work(arguments, base)
+        except Unfit as error:
+            print(f"mutants.py: {error}", file=sys.stderr)
+            return 1
         except KeyboardInterrupt:
             print(f"\ninterrupted; what is known stays in {base}/results.jsonl", file=sys.stderr)
             sys.stderr.flush()

@@ -22,6 +22,8 @@ UNIT = {"controller/core": "core", "agent/core": "agent_core"}
 CPU_TIMES = 10  # of what the unchanged tree needs
 CPU_MORE_S = 10
 QUICK_S = 3
+FEW_FLEETS = "sim, a few fleets"
+FIRST_LOOK = ("scenario", FEW_FLEETS)  # besides the unit tests
 WALL_S = 3600  # nothing here sleeps: the host is to blame, and nothing is known of the mutant
 MEMORY = 8 << 30
 OUTPUT = 256 << 20
@@ -86,7 +88,7 @@ def steps(folder, room, fleets, quick):
                   for one in sorted((folder / "tests/scenario").glob("*.txt")))
     few = min(fleets, 12)
     units = [Step(name, name) for name in unit_sources(folder, UNIT[room])]
-    found = [*units, scenario("scenario", 0, texts), sim("sim", "--seeds", f"1..{few}")]
+    found = [*units, scenario("scenario", 0, texts), sim(FEW_FLEETS, "--seeds", f"1..{few}")]
     if quick:
         return found
     found += [*[Step(f"{one.name}, sanitizers", one.program, build="asan") for one in units],
@@ -103,15 +105,16 @@ def steps(folder, room, fleets, quick):
 def ordered(found, path, costs):
     """[(step, whether a first look has it)] for a mutant of this file: what is quick, the unit
     tests of its name first; what is slow of its name; then what is left, quick or not, but for the
-    unit tests, of which only the quick ones and those of its name are of use."""
+    unit tests, of which only the quick ones and those of its name are of use. costs: of the unit
+    tests and of what a first look has besides them."""
     stem = pathlib.Path(path).stem
-    first_sim = next(step for step in found if step.program == "keepstep-sim")
+    of_program = {step.program: costs[step] for step in found if step in costs}
 
     def rank(step):
-        quick = costs[step] < QUICK_S
         unit = re.fullmatch(r"unit/(?:agent_)?core/(\w+)_test(.*)", step.name)
         if unit is None:
-            return 1 if quick and (step.name == "scenario" or step is first_sim) else 3
+            return 1 if step in costs else 3
+        quick = of_program[step.program] < QUICK_S
         named = stem == unit[1] or stem.startswith(unit[1] + "_")
         if unit[2]:
             return 3 if named or quick else None

@@ -60,11 +60,210 @@ static void test_what_a_paused_automation_would_do(void **state)
     rig_free(rig);
 }
 
+/* ---- nodes ------------------------------------------------------------------------------------ */
+
+static struct rig *running(uint32_t nodes, uint32_t *ret_job)
+{
+    struct rig *rig = rig_create(nodes, 1);
+    rig_connect_all(rig);
+    struct job_spec spec = rig_spec("demo", 4);
+    *ret_job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, *ret_job, JOB_RUNNING, 5000));
+    rig_run(rig, 2000);
+    return rig;
+}
+
+/* The holders of the first slots, then the first spares. */
+static struct request of_nodes(const struct rig *rig, uint8_t verb, uint32_t holders,
+                               uint32_t spares)
+{
+    struct request request = {.verb = verb, .when = WHEN_NOW};
+    uint32_t job = core_job_find(rig->core, "demo");
+    text_copy(request.actor, NAME_SIZE, "sre");
+    static uint32_t nodes[RIG_NODES_MAX];
+    for (uint32_t slot = 0; slot < holders; slot++) {
+        nodes[request.node_count++] = rig_node_of(rig, job, slot) + 1;
+    }
+    for (uint32_t id = 1; spares > 0; id++) {
+        if (core_node(rig->core, id)->d.job == 0) {
+            nodes[request.node_count++] = id;
+            spares--;
+        }
+    }
+    request.nodes = nodes;
+    return request;
+}
+
+static void expect_reply(struct rig *rig, const struct request *request, int32_t result,
+                         const char *text)
+{
+    assert_int_equal(rig_request(rig, request), result);
+    if (strncmp(rig->reply_text, text, strlen(text)) != 0) {
+        fail_msg("`%s` instead of `%s`", rig->reply_text, text);
+    }
+}
+
+/* First as a dry run, which says the same and changes nothing. */
+static void expect_both(struct rig *rig, struct request *request, int32_t result, const char *text)
+{
+    uint32_t records = rig->record_count;
+    request->dry_run = true;
+    expect_reply(rig, request, result, text);
+    assert_int_equal(rig->record_count, records);
+    request->dry_run = false;
+    expect_reply(rig, request, result, text);
+    assert_true(result < 0 ? rig->record_count == records : rig->record_count > records);
+}
+
+static void test_a_drain_says_what_moves(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(7, &job); /* three spares */
+    struct request request = of_nodes(rig, REQUEST_DRAIN, 3, 1);
+    expect_both(rig, &request, -ENOSPC,
+                "4 nodes hold 3 slots and 2 spares are ready; nothing was changed");
+    request = of_nodes(rig, REQUEST_DRAIN, 2, 2);
+    expect_both(rig, &request, -ENOSPC, "4 nodes hold 2 slots and 1 spare is ready");
+    request = of_nodes(rig, REQUEST_DRAIN, 0, 1);
+    expect_both(rig, &request, 0, "1 node holds no slot: nothing has to move");
+    request = of_nodes(rig, REQUEST_DRAIN, 4, 0);
+    request.when = WHEN_JOB_END;
+    expect_both(rig, &request, 0, "4 nodes hold 4 slots and keep them until the job ends");
+    rig_run(rig, 5000);
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 0);
+    request = of_nodes(rig, REQUEST_DRAIN, 2, 0);
+    expect_both(rig, &request, 0,
+                "2 nodes hold 2 slots; 2 of 2 ready spares would take them; when: now, ");
+    assert_non_null(strstr(rig->reply_text, " of demo done again"));
+    rig_run(rig, 100);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 20000));
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 1);
+    rig_free(rig);
+}
+
+static void test_a_cordon_keeps_the_slots(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, &job);
+    struct request request = of_nodes(rig, REQUEST_CORDON, 1, 1);
+    expect_both(rig, &request, 0, "2 nodes cordoned; they keep their slots and are not chosen");
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(core_mark_count(rig->core, request.nodes[i]), 1);
+        assert_string_equal(core_mark(rig->core, request.nodes[i], 0)->d.code, "cordon");
+    }
+    request.verb = REQUEST_UNCORDON;
+    expect_both(rig, &request, 0, "2 nodes: checked, then spare");
+    assert_int_equal(core_mark_count(rig->core, request.nodes[0]), 0);
+    assert_int_equal(core_mark_count(rig->core, request.nodes[1]), 0);
+    request = of_nodes(rig, REQUEST_CORDON, 1, 0);
+    expect_both(rig, &request, 0, "1 node cordoned; it keeps its slot and is not chosen again");
+    static const uint32_t nobody = 99;
+    request.nodes = &nobody;
+    expect_both(rig, &request, -ENOENT, "node 1 of the list does not exist; nothing was changed");
+    request.node_count = 0;
+    expect_both(rig, &request, -EINVAL, "no node is named");
+    rig_run(rig, 5000);
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 0);
+    rig_free(rig);
+}
+
+static void test_a_node_at_work_is_not_removed(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, &job);
+    struct request request = of_nodes(rig, REQUEST_REMOVE, 1, 1);
+    expect_both(rig, &request, -EBUSY, "n-0001 holds slot 0 of demo; keepstep drain n-0001 first");
+    request = of_nodes(rig, REQUEST_REMOVE, 0, 2);
+    uint32_t first = request.nodes[0];
+    expect_both(rig, &request, 0, "2 nodes removed");
+    assert_true(core_node(rig->core, first)->d.removed);
+    expect_both(rig, &request, -ENOENT, "node 1 of the list does not exist");
+    rig_free(rig);
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------- */
+
+static void test_a_restart_of_what_does_not_run(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, &job);
+    struct request request = {.verb = REQUEST_RESTART, .job = job};
+    expect_both(rig, &request, 0, "demo: restarts now from its newest checkpoint, ");
+    assert_int_equal(rig->reply_job, job);
+    expect_both(rig, &request, -EBUSY, "demo is recovering; only a running job is restarted");
+    assert_true(rig_until(rig, job, JOB_RUNNING, 20000));
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 1);
+    rig_free(rig);
+}
+
+static void test_a_pin_needs_something_to_keep(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, &job);
+    struct message m = {.kind = MSG_CHECKPOINT};
+    m.u.checkpoint = (struct msg_checkpoint){.kind = CHECKPOINT_BEGIN, .job = job, .step = 40};
+    struct request request = {.verb = REQUEST_PIN, .job = job};
+    text_copy(request.actor, NAME_SIZE, "sre");
+    expect_both(rig, &request, -ENOENT, "demo: demo has no usable checkpoint yet");
+    rig_send(rig, rig_node_of(rig, job, 0), &m);
+    request.has_step = true;
+    request.step = 40;
+    expect_both(rig, &request, -EBUSY, "demo: step 40 is writing: there is nothing to keep");
+    request.step = 39;
+    expect_both(rig, &request, -ENOENT, "demo: demo has no checkpoint of step 39");
+    rig_save(rig, job, 20);
+    request.step = 20;
+    expect_both(rig, &request, 0, "demo: step 20 is pinned: it is never removed");
+    expect_reply(rig, &request, 0, "demo: step 20 is pinned already");
+    request.verb = REQUEST_UNPIN;
+    expect_both(rig, &request, 0, "demo: step 20 may be removed when its time has come");
+    expect_reply(rig, &request, 0, "demo: step 20 is not pinned");
+    rig_free(rig);
+}
+
+/* A quarter of what may be kept at all: the newest must always have room. */
+static void test_pins_have_a_limit(void **state)
+{
+    (void)state;
+    enum { KEPT = 8 };
+    struct core_limits limits = core_limits_default;
+    struct core_config config = {0};
+    limits.jobs = 2;
+    limits.checkpoints = KEPT;
+    struct rig *rig = rig_create_with(6, 1, &limits, &config);
+    rig_connect_all(rig);
+    rig_run(rig, 20000);
+    struct job_spec spec = rig_spec("demo", 4);
+    uint32_t job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 30000));
+    struct request request = {.verb = REQUEST_PIN, .job = job};
+    text_copy(request.actor, NAME_SIZE, "sre");
+    uint32_t pinned = 0;
+    for (uint64_t step = 10; step < 10 * KEPT; step += 10) {
+        rig_save(rig, job, step);
+        pinned += rig_request(rig, &request) == 0 ? 1 : 0;
+    }
+    assert_int_equal(pinned, KEPT / 4);
+    assert_non_null(strstr(rig->reply_text, "2 checkpoints are pinned, which is the limit"));
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_dry_run_says_whether_it_would_start),
         cmocka_unit_test(test_what_a_paused_automation_would_do),
+        cmocka_unit_test(test_a_drain_says_what_moves),
+        cmocka_unit_test(test_a_cordon_keeps_the_slots),
+        cmocka_unit_test(test_a_node_at_work_is_not_removed),
+        cmocka_unit_test(test_a_restart_of_what_does_not_run),
+        cmocka_unit_test(test_a_pin_needs_something_to_keep),
+        cmocka_unit_test(test_pins_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
