@@ -102,7 +102,8 @@ static void test_a_part_of_a_rack_is_no_rack(void **state)
     for (uint32_t silent = RACK / 2; silent <= RACK / 2 + 1; silent++) {
         struct rig *rig = fleet(FLEET / 2, RACK, 4, "");
         for (uint32_t i = 0; i < 2 * silent; i++) {
-            rig_quiet(rig, (3 + i % 2) * RACK + i / 2, RIG_PEER_NOTHING); /* all at once */
+            rig_quiet(rig, (4 + i % 2) * RACK + i / 2,
+                      RIG_PEER_NOTHING); /* idle, and all at once */
         }
         rig_run(rig, 20000);
         assert_int_equal(is_open(rig), silent * 2 <= RACK);
