@@ -609,6 +609,20 @@ static void a_waiting_one_is_silent(void **state)
     machine_free(m);
 }
 
+/* A rank that no longer tells of a communicator has not come to it, whatever it told before. */
+static void one_tells_less_than_before(void **state)
+{
+    (void)state;
+    struct machine *m = one_stopped();
+    m->scratch->ranks[5].communicator_count = DP; /* those before it */
+    again(m);
+    assert_int_equal(m->found.root_count, 1);
+    assert_int_equal(m->found.roots[0].rank, 5);
+    assert_string_equal(m->found.roots[0].name, "dp");
+    assert_int_equal(m->found.roots[0].kind, HANG_BEFORE);
+    machine_free(m);
+}
+
 static void nobody_tells(void **state)
 {
     (void)state;
@@ -800,13 +814,21 @@ static void much_to_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_hang),           cmocka_unit_test(two_host_hangs),
-        cmocka_unit_test(silent_node),         cmocka_unit_test(broken_path),
-        cmocka_unit_test(broken_ring),         cmocka_unit_test(another_order),
-        cmocka_unit_test(one_moves),           cmocka_unit_test(a_waiting_one_is_silent),
-        cmocka_unit_test(nobody_tells),        cmocka_unit_test(one_is_in_another_phase),
-        cmocka_unit_test(left_inside),         cmocka_unit_test(other_communicators),
-        cmocka_unit_test(the_first_are_named), cmocka_unit_test(much_to_read),
+        cmocka_unit_test(host_hang),
+        cmocka_unit_test(two_host_hangs),
+        cmocka_unit_test(silent_node),
+        cmocka_unit_test(broken_path),
+        cmocka_unit_test(broken_ring),
+        cmocka_unit_test(another_order),
+        cmocka_unit_test(one_moves),
+        cmocka_unit_test(a_waiting_one_is_silent),
+        cmocka_unit_test(one_tells_less_than_before),
+        cmocka_unit_test(nobody_tells),
+        cmocka_unit_test(one_is_in_another_phase),
+        cmocka_unit_test(left_inside),
+        cmocka_unit_test(other_communicators),
+        cmocka_unit_test(the_first_are_named),
+        cmocka_unit_test(much_to_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
