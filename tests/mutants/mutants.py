@@ -22,7 +22,6 @@ import fcntl
 import json
 import os
 import pathlib
-import random
 import signal
 import sys
 import threading
@@ -272,7 +271,8 @@ def planted_mutants(folder, only):
 
 
 def flip_mutants(folder, seed, only):
-    """All of them, in the order in which the seed draws them."""
+    """All of them, in the order in which the seed draws them: each place has its lot by its name, so
+    that a change elsewhere in the code leaves it in its turn."""
     places = []
     sources = {}
     for room in workshop.ROOMS:
@@ -281,7 +281,7 @@ def flip_mutants(folder, seed, only):
             sources[name] = path.read_text()
             places += flips.find(name, sources[name])
     print(f"{len(places)} places for a flip, drawn from seed {seed}", flush=True)
-    random.Random(seed).shuffle(places)
+    places.sort(key=lambda one: workshop.sha(seed, one.key()))
     return [Mutant(f"{one.path}:{one.line}: {one.kind}: {one.place[:110]}", one.path, one.key(),
                    lambda one=one: one.apply(sources[one.path]))
             for one in places if only in one.path]
