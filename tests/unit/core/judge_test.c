@@ -235,6 +235,17 @@ static void launch_error(void **state)
         add_end(&f, 15, -signal);
         expect(&f, "first-exit: unknown, restart-in-place, none, 8");
     }
+    /* … in the same moment, whatever is heard first; a crash that comes later is a consequence */
+    for (uint64_t late_ms = 5000; late_ms <= 5001; late_ms++) {
+        begin(&f);
+        f.in.ever_stepped = false;
+        for (int32_t rank = 0; rank < 15; rank++) {
+            add_end(&f, rank, 1)->receive_ms = 1000;
+        }
+        add_end(&f, 15, -11)->receive_ms = 1000 + late_ms;
+        expect(&f, late_ms == 5000 ? "first-exit: unknown, restart-in-place, none, 8"
+                                   : "launch-error: user, fail-job, none,");
+    }
     /* one that ended well first did not crash: what all others say is about the command */
     begin(&f);
     f.in.ever_stepped = false;

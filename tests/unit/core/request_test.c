@@ -33,6 +33,48 @@ static void test_a_dry_run_says_whether_it_would_start(void **state)
     rig_free(rig);
 }
 
+/* rig_request() takes a job that is there for one that was accepted; this asks. */
+static int32_t ask(struct rig *rig, const struct request *request)
+{
+    struct request copy = *request;
+    struct event event = {.kind = EVENT_REQUEST, .u.request = &copy};
+    copy.id = 1;
+    text_copy(copy.actor, NAME_SIZE, "sre");
+    rig_step(rig, &event);
+    return rig->reply_result;
+}
+
+/* The same file again is no other job, for who never saw the answer; another one needs another name,
+ * and so does one of which it is not known whether it is the same. */
+static void test_a_name_is_taken(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(4, 1);
+    rig_connect_all(rig);
+    struct job_spec spec = rig_spec("demo", 2);
+    spec.text_hash = 1;
+    struct request request = {.verb = REQUEST_SUBMIT, .spec = &spec};
+    assert_int_equal(ask(rig, &request), 0);
+    uint32_t job = rig->reply_job;
+    assert_int_equal(ask(rig, &request), 0);
+    assert_int_equal(rig->reply_job, job);
+    assert_non_null(strstr(rig->reply_text, "demo was submitted already and is "));
+    spec.text_hash = 2;
+    assert_int_equal(ask(rig, &request), -EBUSY);
+    assert_non_null(strstr(rig->reply_text, "choose another name"));
+    struct job_spec other = rig_spec("other", 2);
+    other.text_hash = 0;
+    request.spec = &other;
+    assert_int_equal(ask(rig, &request), 0);
+    assert_int_equal(ask(rig, &request), -EBUSY);
+    assert_int_equal(rig_job(rig, REQUEST_CANCEL, job), 0);
+    assert_true(rig_until(rig, job, JOB_CANCELLED, 20000));
+    request.spec = &spec;
+    assert_int_equal(ask(rig, &request), 0);
+    assert_int_not_equal(rig->reply_job, job);
+    rig_free(rig);
+}
+
 /* Automation is paused: for each wish it is said what would be done, and why it would. */
 static void test_what_a_paused_automation_would_do(void **state)
 {
@@ -257,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_dry_run_says_whether_it_would_start),
+        cmocka_unit_test(test_a_name_is_taken),
         cmocka_unit_test(test_what_a_paused_automation_would_do),
         cmocka_unit_test(test_a_drain_says_what_moves),
         cmocka_unit_test(test_a_cordon_keeps_the_slots),
