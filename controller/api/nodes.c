@@ -210,7 +210,7 @@ void route_spares(struct http_request *request)
     for (uint32_t i = 0; (job = core_job_at(core, i)) != NULL; i++) {
         struct core_spares spares;
         core_spares(core, job, &spares);
-        if (!core_job_over(job) && (spares.reserve > 0 || spares.wanted > 0)) {
+        if (spares.keeps && (spares.reserve > 0 || spares.wanted > 0)) {
             json_t *one = show_spares(&spares, job);
             show_set_text(one, "job", job->d.name);
             json_array_append_new(jobs, one);

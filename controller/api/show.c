@@ -146,7 +146,7 @@ static json_t *conditions(const struct core *core, const struct job *job,
     if (job->waiting_spare) {
         show_condition(list, "WaitingForSpare", true, "NoSpare", job->wait_text);
     }
-    show_add_protected(list, spares, job);
+    show_add_protected(list, spares);
     if (job->d.quarantined) {
         show_condition(list, "Quarantined", true, "BadRecords",
                        "its records in the journal cannot be read; its ranks are left alone");

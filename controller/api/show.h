@@ -30,8 +30,7 @@ void show_condition(json_t *list, const char *type, bool on, const char *reason,
 json_t *show_interval(const struct core *core, const struct job *job); /* of saves, and its cost */
 /* Those that the job keeps; spares: what core_spares() says of it. */
 json_t *show_spares(const struct core_spares *spares, const struct job *job);
-void show_add_protected(json_t *conditions, const struct core_spares *spares,
-                        const struct job *job);
+void show_add_protected(json_t *conditions, const struct core_spares *spares);
 json_t *show_node(const struct core *core, const struct node *node);
 json_t *show_recovery(const struct core *core, const struct recovery *recovery);
 json_t *show_incident(const struct core *core, const struct incident *incident);

@@ -88,10 +88,10 @@ json_t *show_spares(const struct core_spares *spares, const struct job *job)
 }
 
 /* Of a job that is to have spares, or of which it was said that it lacks some. */
-void show_add_protected(json_t *conditions, const struct core_spares *spares, const struct job *job)
+void show_add_protected(json_t *conditions, const struct core_spares *spares)
 {
     char text[TEXT_SIZE];
-    if (core_job_over(job) || (spares->wanted == 0 && !spares->low)) {
+    if (!spares->keeps || (spares->wanted == 0 && !spares->low)) {
         return;
     }
     if (spares->low) {

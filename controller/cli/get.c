@@ -169,17 +169,40 @@ static void print_nodes(const struct cli *cli, const json_t *items)
     }
 }
 
+/* The jobs that are to have spares, and what each has. */
+static void print_keepers(const json_t *jobs)
+{
+    static const char *const heads[] = {"JOB", ">RESERVED", "BY", ">READY", ">WANTED", "LOW"};
+    static const char *const keys[] = {"job", "reserve", "origin", "ready", "wanted", "low"};
+    struct table table;
+    size_t index;
+    json_t *one;
+    table_init(&table, ARRAY_SIZE(heads), heads);
+    json_array_foreach(jobs, index, one)
+    {
+        for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+            table_member(&table, one, keys[i]);
+        }
+    }
+    table_print(&table);
+}
+
 static void print_spares(const struct cli *cli, const json_t *items)
 {
     static const char *const heads[] = {">READY", ">VALIDATING", ">DOWN", ">RESERVED", "NODES"};
     static const char *const keys[] = {"ready", "validating", "down", "reserved", "nodes"};
+    const json_t *item = json_array_get(items, 0);
     (void)cli;
     struct table table;
     table_init(&table, ARRAY_SIZE(heads), heads);
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        table_member(&table, json_array_get(items, 0), keys[i]);
+        table_member(&table, item, keys[i]);
     }
     table_print(&table);
+    if (json_array_size(json_object_get(item, "jobs")) > 0) {
+        printf("\n");
+        print_keepers(json_object_get(item, "jobs"));
+    }
 }
 
 /* ---- checkpoints, recoveries, attempts ------------------------------------------------------- */

@@ -10,11 +10,12 @@
  *
  * A save is asked for as an operator asks for one: a record, then the counter in rank 0's order. So
  * it begins at a step boundary, and any save starts the clock again: a program that saves oftener by
- * itself is never asked. What the choice rests on is measured (the medians of the last saves, the
- * failures of the last week) or, until then, assumed; the choice and its inputs are a record. It is
- * made anew when a save is complete and when the job runs again after a failure, and only one that is
- * far from the present one counts: within a quarter of the best interval the loss differs by a
- * thirtieth of itself. */
+ * itself is never asked. That goes on while automation is held: a save harms nothing.
+ *
+ * What the choice rests on is measured (the medians of the last saves, the failures of the last
+ * week) or, until then, assumed; the choice and its inputs are a record. It is made anew when a save
+ * is complete and when the job runs again after a failure, and only one that is far from the present
+ * one counts: within a quarter of the best interval the loss differs by a fortieth of itself. */
 #include "controller/core/estimate.h"
 #include "controller/core/impl.h"
 #include "proto/base/duration.h"

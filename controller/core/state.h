@@ -292,6 +292,7 @@ struct core_spares {
     uint32_t wanted;  /* SparesLow below this */
     uint32_t ready;   /* that it could take now */
     uint32_t suiting; /* … were none kept for other jobs */
+    bool keeps;       /* it has nodes, and is not held */
     bool low;         /* as was said last */
     uint32_t best;    /* what auto would keep, as of now */
     uint32_t losses;  /* nodes that failures took, in span_ms of running */

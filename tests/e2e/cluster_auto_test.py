@@ -95,6 +95,8 @@ def kept(cluster, name):
     same((event[0]["low"], event[0]["ready"], event[0]["wanted"]), (True, 1, 2), "the record")
     text = cluster.cli("describe", "job", name)
     check("Spares:       2 reserved, 1 ready, 2 wanted: LOW" in text, text)
+    rows = [row.split() for row in cluster.cli("get", "spares").splitlines()]
+    check(["kept", "2", "file", "1", "2", "yes"] in rows, rows)
     condition = [one for one in cluster.job(name)["conditions"] if one["type"] == "Protected"]
     same([(one["status"], one["reason"]) for one in condition], [("False", "SparesLow")],
          "condition")
