@@ -376,7 +376,8 @@ $(PRELOAD): tests/bin/fault_preload.c $(STAMP)
 	@echo "  LINK  $@"
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -fsanitize% -fno-sanitize%,$(BASE_CFLAGS)) $(CPPFLAGS) $(CFLAGS) \
-	    -fno-builtin -fPIC -ftls-model=initial-exec -shared $(LDFLAGS) -o $@ $<
+	    $(if $(SAN),-DWITHOUT_MEMORY) -fno-builtin -fPIC -ftls-model=initial-exec -shared \
+	    $(LDFLAGS) -o $@ $<
 
 # A fleet of agents in one process, and what measures with it: make bench.
 SWARM := $(BUILD)/tests/swarm

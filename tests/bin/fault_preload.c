@@ -203,6 +203,8 @@ __attribute__((constructor)) static void begin(void)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
+/* Beside a sanitizer, which has an allocator of its own, this kind is left out. */
+#if !defined(WITHOUT_MEMORY)
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
@@ -237,6 +239,7 @@ int posix_memalign(void **ret_memory, size_t alignment, size_t size)
     *ret_memory = memory;
     return 0;
 }
+#endif
 
 /* ---- files and sockets --------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #include "tests/unit/db/db_help.h"
 
 /* Points to visit: each with KEEPSTEP_TEST_ALL=1, else about so many; fewer with a sanitizer. */
-enum { VISITS = 120, VISITS_SANITIZED = 20 };
+enum { VISITS = 80, VISITS_SANITIZED = 16 };
 
 struct history {
     struct rig *rig; /* its records and the ends of its commits */

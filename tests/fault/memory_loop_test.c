@@ -18,7 +18,7 @@
 #include "proto/base/mem.h"
 #include "tests/fault/memory_wrap.h"
 
-enum { COMMITS = 12, POINTS_OF_BODY = 20, POINTS_LEAST = 6, SAID_SIZE = 4096 };
+enum { COMMITS = 12, POINTS_OF_BODY = 14, POINTS_LEAST = 6, SAID_SIZE = 4096 };
 
 struct body {
     const char *name;

@@ -14,7 +14,7 @@
 enum {
     COMMITS = 30, /* of the history, with a snapshot amid them */
     TRIES_BEFORE_HEALED = 2,
-    POINTS_OF_KIND = 10,
+    POINTS_OF_KIND = 8,
     POINTS_LEAST = 4, /* with a sanitizer */
 };
 
