@@ -226,6 +226,25 @@ static void test_exchange(void **state)
     assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ANSWER), 1);
 }
 
+/* What an attempt asked for is forgotten with it; what the next one asks for is not. */
+static void test_exchange_ends_with_its_attempt(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    struct agent_mail get = {.kind = AGENT_MAIL_EXCHANGE, .local_rank = 1, .id = 1};
+    get.u.exchange.kind = EXCHANGE_GET;
+    (void)text_copy(get.u.exchange.key, EXCHANGE_KEY_SIZE, "other");
+    mail(rig, &get);
+    assert_non_null(rig_sent(rig, MSG_EXCHANGE));
+    rig_stop(rig, 1, 0);
+    rig_ended(rig, 1, 0, RANK_EXITED, 0);
+    rig_simple(rig, AGENT_EVENT_LINK_DOWN);
+    rig_pass(rig, 200);
+    rig_connect(rig);
+    assert_null(rig_sent(rig, MSG_EXCHANGE));
+}
+
 static void test_checkpoints(void **state)
 {
     struct core_rig *rig = *state;
@@ -444,6 +463,7 @@ int main(void)
         RIG_TEST(test_health_is_told),
         RIG_TEST(test_goodbye),
         RIG_TEST(test_exchange),
+        RIG_TEST(test_exchange_ends_with_its_attempt),
         RIG_TEST(test_checkpoints),
         RIG_TEST(test_mail_past_its_limit),
         RIG_TEST(test_save_request),

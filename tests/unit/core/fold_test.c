@@ -421,6 +421,46 @@ static void test_foreign_ranks(void **state)
     (void)core_free(core);
 }
 
+static void test_the_breaker_for_silence(void **state)
+{
+    (void)state;
+    struct core *core = begin();
+    const struct record_image_core *g = core_globals(core);
+    take(core, REC(breaker, .open = true));
+    assert_true(g->breaker_open && !g->silence_paged);
+    assert_int_equal(g->silenced_service_ms, 1000);
+    struct record still = *REC(breaker, .open = true, .paged = true);
+    still.service_ms = 2000;
+    take(core, &still);
+    assert_true(g->breaker_open && g->silence_paged);
+    assert_int_equal(g->silenced_service_ms, 1000); /* since it opened */
+    take(core, REC(breaker, .open = false));
+    assert_false(g->breaker_open || g->silence_paged);
+    assert_int_equal(g->silenced_service_ms, 0);
+    (void)core_free(core);
+}
+
+static void test_automation(void **state)
+{
+    (void)state;
+    struct core *core = begin();
+    const struct record_image_core *g = core_globals(core);
+    take(core, REC(automation, .observe = true));
+    assert_true(g->observe && !g->paused);
+    take(core, REC(automation, .paused = true, .cause = "why"));
+    assert_true(!g->observe && g->paused);
+    assert_string_equal(g->paused_cause, "why");
+    assert_int_equal(g->resumed_service_ms, 0);
+    take(core, REC(automation, .paused = false));
+    assert_false(g->paused);
+    assert_int_equal(g->resumed_service_ms, 1000);
+    struct record again = *REC(automation, .observe = true);
+    again.service_ms = 3000; /* it was not paused: nobody resumes it */
+    take(core, &again);
+    assert_int_equal(g->resumed_service_ms, 1000);
+    (void)core_free(core);
+}
+
 static void test_readers_of_nothing(void **state)
 {
     (void)state;
@@ -501,6 +541,8 @@ int main(void)
         cmocka_unit_test(test_what_a_recovery_adds_up),
         cmocka_unit_test(test_checkpoints),
         cmocka_unit_test(test_foreign_ranks),
+        cmocka_unit_test(test_the_breaker_for_silence),
+        cmocka_unit_test(test_automation),
         cmocka_unit_test(test_readers_of_nothing),
         cmocka_unit_test(test_what_a_plan_passed_over),
     };

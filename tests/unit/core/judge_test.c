@@ -246,6 +246,11 @@ static void launch_error(void **state)
         expect(&f, late_ms == 5000 ? "first-exit: unknown, restart-in-place, none, 8"
                                    : "launch-error: user, fail-job, none,");
     }
+    /* of two ends, one of them well, the one that failed is the first */
+    begin(&f);
+    add_end(&f, 8, 1);
+    add_end(&f, 2, 0);
+    expect(&f, "first-exit: unknown, restart-in-place, none, 5");
     /* one that ended well first did not crash: what all others say is about the command */
     begin(&f);
     f.in.ever_stepped = false;
@@ -439,6 +444,9 @@ static void operators(void **state)
     add(&f, FACT_OPERATOR, 4, 0);
     add(&f, FACT_OPERATOR, 2, 0);
     expect(&f, "operator: planned, evict-and-swap, none, 2 4");
+    begin(&f);
+    add(&f, FACT_OPERATOR, 1, 0);
+    expect(&f, "operator: planned, evict-and-swap, none, 1");
     add_end(&f, 0, -9);
     expect(&f, "first-exit: unknown, restart-in-place, none, 1");
 }

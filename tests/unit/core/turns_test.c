@@ -128,6 +128,53 @@ static void test_names_and_sessions(void **state)
     (void)core_free(turns.core);
 }
 
+/* Another host says that it is this node; whoever is there is asked whether it still is. */
+static void claim(struct turns *turns, uint32_t node, uint64_t session)
+{
+    struct message *other = hello(node);
+    (void)text_copy(other->u.hello.boot_id, BOOT_ID_SIZE, "another");
+    struct event event = {.kind = EVENT_HELLO, .session = session, .u.hello = &other->u.hello};
+    struct core_output output = step(turns, &event);
+    uint32_t asked = 0;
+    for (uint32_t i = 0; i < output.action_count; i++) {
+        const struct action *action = &output.actions[i];
+        asked += action->kind == ACTION_PING && action->session == session_of(node) ? 1 : 0;
+    }
+    assert_int_equal(asked, 1);
+}
+
+static uint64_t session_now(const struct turns *turns, uint32_t node)
+{
+    return core_node(turns->core, node + 1)->session;
+}
+
+/* Two are asked at a time: the answer of one says nothing of the other. */
+static void test_an_answer_is_about_one_node(void **state)
+{
+    (void)state;
+    struct turns turns;
+    begin(&turns);
+    play(&turns, false);
+    claim(&turns, 1, 901);
+    claim(&turns, 2, 902);
+    struct event gone = {.kind = EVENT_PINGED, .session = session_of(2)};
+    (void)step(&turns, &gone);
+    assert_int_equal(session_now(&turns, 2), 902);
+    assert_int_equal(session_now(&turns, 1), session_of(1));
+    struct event alive = {.kind = EVENT_PINGED, .session = session_of(1), .u.pinged_alive = true};
+    struct core_output output = step(&turns, &alive);
+    assert_int_equal(session_now(&turns, 1), session_of(1));
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i < output.action_count; i++) {
+        const struct action *action = &output.actions[i];
+        refused += action->kind == ACTION_CLOSE && action->session == 901 ? 1 : 0;
+    }
+    assert_int_equal(refused, 1);
+    (void)step(&turns, &alive); /* said again: nobody waits */
+    assert_int_equal(session_now(&turns, 1), session_of(1));
+    (void)core_free(turns.core);
+}
+
 /* Each job may start only when those before it have: one a round of consequences, as the later ones
  * go before. What the rounds of one step did not come to is not left to the next chance event. */
 static void test_what_is_left_is_looked_at_soon(void **state)
@@ -165,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_look_comes_to_the_same),
         cmocka_unit_test(test_names_and_sessions),
+        cmocka_unit_test(test_an_answer_is_about_one_node),
         cmocka_unit_test(test_what_is_left_is_looked_at_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
