@@ -44,6 +44,21 @@ static uint32_t elements_of(const struct record_field *field)
     return field->type == FIELD_I32S || field->type == FIELD_U64S ? field->size : 1;
 }
 
+/* Found by its number and by its name, and nothing else is. */
+static void test_every_kind_is_found(void **state)
+{
+    (void)state;
+#define K(number, word)                                                                            \
+    assert_int_equal(record_table(number)->kind, number);                                          \
+    assert_int_equal(record_table(number)->size, sizeof(struct record_##word));                    \
+    assert_string_equal(record_table(number)->name, #word);                                        \
+    assert_ptr_equal(record_table_by_name(#word), record_table(number));
+    RECORD_KINDS(K)
+#undef K
+    assert_null(record_table_by_name("nothing"));
+    assert_null(record_table_by_name(""));
+}
+
 static void test_every_field_counts(void **state)
 {
     (void)state;
@@ -96,6 +111,7 @@ static void test_what_else_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_kind_is_found),
         cmocka_unit_test(test_every_field_counts),
         cmocka_unit_test(test_what_else_counts),
     };

@@ -242,6 +242,44 @@ static void test_a_restart_of_what_does_not_run(void **state)
     rig_free(rig);
 }
 
+/* What a hold does depends on where the job stands, and the answer says it. */
+static void test_a_hold_says_how_it_comes_about(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, &job);
+    struct request hold = {.verb = REQUEST_HOLD, .job = job};
+    struct request release = {.verb = REQUEST_RELEASE, .job = job};
+    expect_reply(rig, &release, 0, "demo is not held");
+    expect_both(rig, &hold, 0, "demo: a save is asked for and waited for up to ");
+    assert_non_null(strstr(rig->reply_text, ", then it is held"));
+    expect_reply(rig, &hold, 0, "demo is held");
+    assert_true(rig_until(rig, job, JOB_HELD, 100000));
+    expect_both(rig, &release, 0, "demo ");
+    assert_string_equal(rig->reply_text, "demo goes on");
+    expect_both(rig, &hold, 0, "demo: is recovering: held as soon as that is through");
+    assert_true(rig_until(rig, job, JOB_HELD, 100000));
+    struct job_spec spec = rig_spec("saves", 2);
+    spec.save_on_drain = false;
+    uint32_t other = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, other, JOB_RUNNING, 20000));
+    hold.job = other;
+    expect_both(rig, &hold, 0, "saves: stops and is held: its file says checkpoint.on_drain: none");
+    struct job_spec waits = rig_spec("waits", 5);
+    uint32_t third = rig_submit(rig, &waits);
+    assert_int_equal(core_job(rig->core, third)->d.state, JOB_PENDING);
+    hold.job = third;
+    expect_both(rig, &hold, 0, "waits: held before its start");
+    assert_int_equal(core_job(rig->core, third)->d.state, JOB_HELD);
+    struct request cancel = {.verb = REQUEST_CANCEL, .job = third};
+    expect_both(rig, &cancel, 0, "waits: stopping its ranks (grace ");
+    rig_run(rig, 1000);
+    assert_int_equal(core_job(rig->core, third)->d.state, JOB_CANCELLED);
+    expect_reply(rig, &cancel, 0, "waits is cancelled");
+    expect_reply(rig, &hold, -EBUSY, "waits is cancelled already");
+    rig_free(rig);
+}
+
 static void test_a_pin_needs_something_to_keep(void **state)
 {
     (void)state;
@@ -305,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_a_cordon_keeps_the_slots),
         cmocka_unit_test(test_a_node_at_work_is_not_removed),
         cmocka_unit_test(test_a_restart_of_what_does_not_run),
+        cmocka_unit_test(test_a_hold_says_how_it_comes_about),
         cmocka_unit_test(test_a_pin_needs_something_to_keep),
         cmocka_unit_test(test_pins_have_a_limit),
     };
