@@ -222,6 +222,15 @@ static void test_exchange(void **state)
     rig_message(rig, &value);
     assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ANSWER), 0);
     value.u.exchange.attempt = 0;
+    const uint64_t bad = rig_counters(rig).bad_message;
+    value.u.exchange.size = EXCHANGE_VALUE_MAX + 1;
+    rig_message(rig, &value);
+    value.u.exchange.size = 0;
+    value.u.exchange.kind = EXCHANGE_GET; /* nobody asks an agent */
+    rig_message(rig, &value);
+    assert_int_equal(rig_counters(rig).bad_message, bad + 2);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ANSWER), 0);
+    value.u.exchange.kind = EXCHANGE_VALUE;
     rig_message(rig, &value);
     assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ANSWER), 1);
 }

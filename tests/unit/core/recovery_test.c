@@ -413,6 +413,31 @@ static void test_hang_is_found(void **state) /* B20 */
     rig_free(rig);
 }
 
+/* The end of a rank may be heard before any beat has told of its attempt. */
+static void test_an_end_that_is_heard_first(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, 4, &job);
+    uint32_t node = rig_node_of(rig, job, 2);
+    struct message m = {.kind = MSG_BEAT};
+    m.u.beat.sequence = ++rig->nodes[node].beat;
+    m.u.beat.sent_ms = rig->now_ms;
+    m.u.beat.checks_ok = true;
+    rig_send(rig, node, &m); /* it knows of nothing yet */
+    m = (struct message){.kind = MSG_RANK_ENDS};
+    m.u.rank_ends.sequence = 1;
+    m.u.rank_ends.report = rig->nodes[node].attempts[0].report;
+    m.u.rank_ends.report.ranks[1].state = RANK_EXITED;
+    m.u.rank_ends.report.ranks[1].code = 3;
+    rig_send(rig, node, &m);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RECOVERING);
+    const struct record_fact_kept *fact = &rig_last(rig, RECORD_fact_kept_kind)->u.fact_kept;
+    assert_int_equal(fact->rank, 5);
+    assert_int_equal(fact->code, 3);
+    rig_free(rig);
+}
+
 /* A beat of a node that says it runs attempt 0 of the job, and whether it has seen a stop. */
 static void beat_of_stray(struct rig *rig, uint32_t node, uint32_t job, bool stop_seen)
 {
@@ -558,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_two_triggers_make_one_attempt),
         cmocka_unit_test(test_controller_stall_kills_nobody),
         cmocka_unit_test(test_hang_is_found),
+        cmocka_unit_test(test_an_end_that_is_heard_first),
         cmocka_unit_test(test_who_has_not_heard_the_stop_is_told_again),
         cmocka_unit_test(test_late_commit_is_refused),
         cmocka_unit_test(test_bad_spare_is_marked_and_the_next_taken),

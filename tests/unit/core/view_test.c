@@ -110,6 +110,8 @@ static struct rig *running(uint32_t *ret_job)
     struct job_spec spec = rig_spec("demo", 4);
     *ret_job = rig_submit(rig, &spec);
     assert_true(rig_until(rig, *ret_job, JOB_RUNNING, 5000));
+    assert_int_equal(core_job(rig->core, *ret_job)->d.restore_step, 0); /* from the beginning */
+    assert_int_equal(core_job(rig->core, *ret_job)->d.restore_attempt, 0);
     rig_run(rig, 10000);
     return rig;
 }
