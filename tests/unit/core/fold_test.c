@@ -440,6 +440,28 @@ static void test_the_breaker_for_silence(void **state)
     (void)core_free(core);
 }
 
+/* A row of a job could not be read: what no longer fits of it is passed over, of others not. */
+static void test_what_is_missed_of_a_quarantined_job(void **state)
+{
+    (void)state;
+    struct core *core = begin();
+    struct record asked = *REC(cancel_asked, .job = 9);
+    asked.job = 9;
+    refuse(core, &asked, "there is no job 9");
+    core_quarantine(core, 9);
+    core_quarantine(core, 9); /* two of its rows */
+    core_quarantine(core, 8);
+    take(core, &asked);
+    asked.job = asked.u.cancel_asked.job = 8;
+    take(core, &asked);
+    asked.job = asked.u.cancel_asked.job = 7;
+    refuse(core, &asked, "there is no job 7");
+    assert_false(core_job(core, 1)->d.quarantined);
+    core_quarantine(core, 1);
+    assert_true(core_job(core, 1)->d.quarantined);
+    (void)core_free(core);
+}
+
 static void test_automation(void **state)
 {
     (void)state;
@@ -543,6 +565,7 @@ int main(void)
         cmocka_unit_test(test_foreign_ranks),
         cmocka_unit_test(test_the_breaker_for_silence),
         cmocka_unit_test(test_automation),
+        cmocka_unit_test(test_what_is_missed_of_a_quarantined_job),
         cmocka_unit_test(test_readers_of_nothing),
         cmocka_unit_test(test_what_a_plan_passed_over),
     };
