@@ -521,6 +521,12 @@ static void test_snapshot(void **state)
         {.kind = AGENT_RECORD_ORDER, .job = 3, .attempt = 2, .rank_count = 2, .name = "a"},
         {.kind = AGENT_RECORD_REFUSED, .job = 3, .attempt = 2, .text = "no"},
         {.kind = AGENT_RECORD_ORDER, .job = 4, .attempt = 0, .rank_count = 1, .name = "b"},
+        {.kind = AGENT_RECORD_PEER,
+         .rank_count = 0,
+         .number = 1,
+         .name = "n-1",
+         .text = "10.0.0.1"},
+        {.kind = AGENT_RECORD_PEER, .rank_count = 1, .number = 65535, .name = "n-2", .text = "::1"},
         {.kind = AGENT_RECORD_STOP, .job = 5, .attempt = 0, .number = 500, .name = "c"},
         {.kind = AGENT_RECORD_FORGET, .job = 3, .attempt = 1},
         {.kind = AGENT_RECORD_GOODBYE, .number = 1},
@@ -540,11 +546,72 @@ static void test_snapshot(void **state)
     (void)agent_core_free(copy);
 }
 
+/* What is left of an attempt that was forgotten is that nothing up to it runs again. */
+static void test_what_a_forgotten_attempt_leaves(void **state)
+{
+    struct agent_limits limits;
+    struct agent_identity identity = {.node = "n", .boot_id = "boot"};
+    struct agent_core *core = NULL;
+    struct agent_core *job = NULL;
+    const struct agent_record records[] = {
+        {.kind = AGENT_RECORD_ORDER, .job = 3, .attempt = 1, .rank_count = 2, .name = "a"},
+        {.kind = AGENT_RECORD_STOP, .job = 3, .attempt = 1, .number = 500, .name = "a"},
+        {.kind = AGENT_RECORD_EMPTY, .job = 3, .attempt = 1},
+        {.kind = AGENT_RECORD_FORGET, .job = 3, .attempt = 1},
+    };
+    const struct agent_record left = {.kind = AGENT_RECORD_JOB,
+                                      .job = 3,
+                                      .attempt = 2, /* the floors: 2 is the next */
+                                      .number = 2,
+                                      .first_rank = 500,
+                                      .rank_count = 2,
+                                      .name = "a"};
+    (void)state;
+    agent_limits_default(&limits);
+    assert_int_equal(agent_core_create(&limits, 1, &identity, &core), 0);
+    assert_int_equal(agent_core_create(&limits, 1, &identity, &job), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(records); i++) {
+        assert_int_equal(agent_core_replay(core, &records[i]), 0);
+    }
+    assert_int_equal(agent_core_replay(job, &left), 0);
+    assert_true(agent_core_digest(core) == agent_core_digest(job));
+    (void)agent_core_free(core);
+    (void)agent_core_free(job);
+}
+
+/* A list of peers is written from its beginning, and each has a port. */
+static void test_peers_that_cannot_be(void **state)
+{
+    struct agent_limits limits;
+    struct agent_identity identity = {.node = "n", .boot_id = "boot"};
+    struct agent_core *core = NULL;
+    (void)state;
+    agent_limits_default(&limits);
+    assert_int_equal(agent_core_create(&limits, 1, &identity, &core), 0);
+    struct agent_record peer = {.kind = AGENT_RECORD_PEER, .number = 7445, .name = "n-1"};
+    for (uint32_t i = 0; i < PEERS_KNOWN_MAX; i++) {
+        peer.rank_count = i + 1;
+        assert_true(agent_core_replay(core, &peer) < 0); /* one is left out */
+        peer.rank_count = i;
+        peer.number = 0;
+        assert_true(agent_core_replay(core, &peer) < 0);
+        peer.number = UINT16_MAX + 1;
+        assert_true(agent_core_replay(core, &peer) < 0);
+        peer.number = 7445;
+        assert_int_equal(agent_core_replay(core, &peer), 0);
+    }
+    peer.rank_count = PEERS_KNOWN_MAX;
+    assert_true(agent_core_replay(core, &peer) < 0);
+    (void)agent_core_free(core);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_lives),
         cmocka_unit_test(test_snapshot),
+        cmocka_unit_test(test_what_a_forgotten_attempt_leaves),
+        cmocka_unit_test(test_peers_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

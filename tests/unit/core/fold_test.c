@@ -229,6 +229,10 @@ static void test_jobs_and_their_slots(void **state)
     struct record fat = *submitted(2, "fat", RANKS_PER_NODE_MAX + 1);
     fat.u.job_submitted.ranks_per_node = RANKS_PER_NODE_MAX + 1;
     refuse(core, &fat, "impossible layout");
+    struct record vast = *submitted(2, "vast", 1 << 12);
+    vast.u.job_submitted.tensor = 1 << 12; /* 2^24 ranks: more than anybody has */
+    vast.u.job_submitted.ranks_per_node = 8;
+    refuse(core, &vast, "impossible layout");
     refuse(core, submitted(2, "big", SLOTS - 1), "no room for 4 slots (limits.slots 5)");
     take(core, submitted(2, "two", 2));
     refuse(core, submitted(3, "three", 1), "more than 2 jobs (limits.jobs)");
