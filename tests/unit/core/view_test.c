@@ -101,6 +101,41 @@ static void test_ready_though_they_come_and_come(void **state)
     (void)core_free(start.core);
 }
 
+/* Timings that a site does not set are those of the header; what it sets stays. */
+static void test_timings_by_default(void **state)
+{
+    (void)state;
+    struct start start;
+    begin(&start);
+    const struct core_config *c = core_config_of(start.core);
+    assert_int_equal(c->start_grace_ms, GRACE_MS);
+    assert_int_equal(c->start_quiet_ms, QUIET_MS);
+    assert_int_equal(c->start_grace_max_ms, GRACE_MAX_MS);
+    assert_int_equal(c->reconnect_grace_ms, 3000);
+    assert_int_equal(c->beat_ms, 1000);
+    assert_int_equal(c->probe_timeout_ms, 1000);
+    assert_int_equal(c->evidence_quiet_ms, 2000);
+    assert_int_equal(c->evidence_max_ms, 10000);
+    assert_int_equal(c->evidence_gone_ms, 300);
+    assert_int_equal(c->kill_extra_ms, 10000);
+    assert_int_equal(c->launch_timeout_ms, 20000);
+    assert_int_equal(c->check_timeout_ms, 5000);
+    assert_int_equal(c->end_grace_ms, 10 * 60 * 1000);
+    assert_int_equal(c->agent_away_ms, 10 * 60 * 1000);
+    assert_int_equal(c->probation_ms, 24 * 3600 * 1000);
+    assert_int_equal(c->port_low, 29400);
+    assert_int_equal(c->port_high, 29999);
+    (void)core_free(start.core);
+    const struct core_config own = {.start_grace_ms = 500, .port_low = 1, .port_high = 2};
+    assert_int_equal(core_create(&core_limits_default, &own, 1, &start.core), 0);
+    c = core_config_of(start.core);
+    assert_int_equal(c->start_grace_ms, 500);
+    assert_int_equal(c->start_quiet_ms, 500); /* never longer than the grace */
+    assert_int_equal(c->port_low, 1);
+    assert_int_equal(c->port_high, 2);
+    (void)core_free(start.core);
+}
+
 /* ---- where the time goes ---------------------------------------------------------------------- */
 
 static struct rig *running(uint32_t *ret_job)
@@ -200,6 +235,7 @@ static void test_each_failure_uses_its_own_budget(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_timings_by_default),
         cmocka_unit_test(test_ready_after_the_grace),
         cmocka_unit_test(test_ready_when_nobody_new_comes),
         cmocka_unit_test(test_ready_though_they_come_and_come),
