@@ -36,7 +36,7 @@ struct store;
 struct store_reader;
 
 enum {
-    STORE_SCHEMA_VERSION = 1,
+    STORE_SCHEMA_VERSION = 2,
     STORE_SNAPSHOT_EVERY = 50000, /* records between two snapshots */
     STORE_PENDING_MAX = 262144,   /* records that wait for the disk; store_append refuses more */
     STORE_SNAPSHOT_MAX = 131072,  /* records of one snapshot */

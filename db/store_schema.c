@@ -14,8 +14,10 @@ static const char schema_text[] = {
     0};
 
 /* A migration to version N is db/NNN-what.sql, included as the schema is, and one row here. */
-static const struct store_migration *const migrations = NULL;
-enum { MIGRATION_COUNT = 0 };
+static const struct store_migration migrations[] = {
+    {.version = 2, .sql = "", .refold = true}, /* interval_log, reserve_log, spares_log */
+};
+enum { MIGRATION_COUNT = sizeof(migrations) / sizeof(migrations[0]) };
 
 /* Ends a transaction: COMMIT when all went well, else ROLLBACK; the first error stays. */
 static int finish(sqlite3 *db, int code, struct err *err)

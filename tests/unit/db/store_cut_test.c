@@ -107,7 +107,7 @@ static void a_change_without_a_wal_is_rolled_back(void **state)
     assert_int_equal(sql_open(cut->now.database, SQL_NEW, NULL, &db, NULL), 0);
     /* More than its cache holds, so that some of it is written before its end; first page too. */
     assert_int_equal(sql_exec(db,
-                              "PRAGMA cache_size=2; BEGIN IMMEDIATE; PRAGMA user_version=1;"
+                              "PRAGMA cache_size=2; BEGIN IMMEDIATE; PRAGMA user_version=2;"
                               "UPDATE journal SET body = '{}', message = 'half of it'",
                               NULL),
                      0);

@@ -178,15 +178,28 @@ static void a_database_of_another_program(void **state)
     refused(folder, STORE_CREATE, NULL, -EMEDIUMTYPE, "another program");
 }
 
+/* As the first version made them: without what was added to the projections since. */
+static void an_older_schema(void **state)
+{
+    const struct folder *folder = *state;
+    make_store(folder);
+    const int64_t rows = number_of(folder, "SELECT count(*) FROM spares_log");
+    change_file(folder, "DROP TABLE interval_log; DROP TABLE reserve_log; DROP TABLE spares_log;"
+                        "PRAGMA user_version=1");
+    close_store(open_store(folder, STORE_READ_WRITE, NULL));
+    assert_int_equal(number_of(folder, "PRAGMA user_version"), STORE_SCHEMA_VERSION);
+    assert_int_equal(number_of(folder, "SELECT count(*) FROM spares_log"), rows);
+}
+
 static void a_newer_schema(void **state)
 {
     const struct folder *folder = *state;
     make_store(folder);
-    change_file(folder, "PRAGMA user_version=2");
+    change_file(folder, "PRAGMA user_version=3");
     refused(folder, STORE_CREATE, NULL, -EPROTONOSUPPORT, "install the newer keepstep");
 }
 
-/* The header still says 1: the change is only in the write-ahead log, as after a crash. */
+/* The header still says the old one: the change is only in the write-ahead log, as after a crash. */
 static void a_newer_schema_in_the_log_alone(void **state)
 {
     const struct folder *folder = *state;
@@ -197,7 +210,7 @@ static void a_newer_schema_in_the_log_alone(void **state)
     if (child == 0) {
         sqlite3 *db = NULL;
         int code = sql_open(folder->database, SQL_WRITER, NULL, &db, NULL);
-        code = code == 0 ? sql_exec(db, "PRAGMA user_version=2", NULL) : code;
+        code = code == 0 ? sql_exec(db, "PRAGMA user_version=3", NULL) : code;
         _exit(code == 0 ? 0 : 1); /* without closing */
     }
     int status = 0;
@@ -209,7 +222,7 @@ static void a_newer_schema_in_the_log_alone(void **state)
     struct err err = {0};
     assert_int_equal(store_open(folder->database, STORE_CREATE, NULL, &store, &err),
                      -EPROTONOSUPPORT);
-    assert_int_equal(number_of(folder, "PRAGMA user_version"), 2);
+    assert_int_equal(number_of(folder, "PRAGMA user_version"), 3);
 }
 
 static void damage(void **state)
@@ -486,6 +499,7 @@ int main(void)
         IN_A_FOLDER(something_else),
         IN_A_FOLDER(a_folder_in_its_place),
         IN_A_FOLDER(a_database_of_another_program),
+        IN_A_FOLDER(an_older_schema),
         IN_A_FOLDER(a_newer_schema),
         IN_A_FOLDER(a_newer_schema_in_the_log_alone),
         IN_A_FOLDER(damage),

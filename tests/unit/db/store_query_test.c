@@ -325,7 +325,7 @@ static void files_that_a_reader_refuses(void **state)
     assert_non_null(strstr(err.text, "/no/such/file.db"));
     change_file(&rig->folder, "PRAGMA user_version=9");
     assert_int_equal(store_reader_open(rig->folder.database, &reader, &err), -EPROTONOSUPPORT);
-    change_file(&rig->folder, "PRAGMA user_version=1");
+    change_file(&rig->folder, "PRAGMA user_version=2");
     assert_null(reader);
     assert_null(store_reader_close(NULL));
 }

@@ -376,13 +376,15 @@ static void a_rebuild_passes_over_bad_rows(void **state)
 
 /* ---- schemas ------------------------------------------------------------------------------- */
 
+enum { NOW = STORE_SCHEMA_VERSION };
+
 static const struct store_migration steps[] = {
-    {2, "CREATE TABLE two (x INTEGER) STRICT; INSERT INTO two VALUES (2)", false},
-    {3, "ALTER TABLE journal ADD COLUMN colour TEXT", true},
+    {NOW + 1, "CREATE TABLE two (x INTEGER) STRICT; INSERT INTO two VALUES (2)", false},
+    {NOW + 2, "ALTER TABLE journal ADD COLUMN colour TEXT", true},
 };
 static const struct store_migration wrong[] = {
-    {2, "CREATE TABLE two (x INTEGER) STRICT", false},
-    {3, "INSERT INTO nowhere VALUES (1)", false},
+    {NOW + 1, "CREATE TABLE two (x INTEGER) STRICT", false},
+    {NOW + 2, "INSERT INTO nowhere VALUES (1)", false},
 };
 
 static sqlite3 *open_raw(const struct rig *rig)
@@ -401,9 +403,9 @@ static void a_schema_moves_forward_whole(void **state)
     char *before = dump_of(&rig->folder, "events");
     struct err err = {0};
     sqlite3 *db = open_raw(rig);
-    assert_int_equal(store_schema_migrate(db, rig->folder.database, 1, steps, 2, &err), 0);
+    assert_int_equal(store_schema_migrate(db, rig->folder.database, NOW, steps, 2, &err), 0);
     (void)sql_close(db);
-    assert_int_equal(number_of(&rig->folder, "PRAGMA user_version"), 3);
+    assert_int_equal(number_of(&rig->folder, "PRAGMA user_version"), NOW + 2);
     assert_int_equal(number_of(&rig->folder, "SELECT count(colour) FROM journal"), 0);
     char *after = dump_of(&rig->folder, "events"); /* folded again */
     assert_string_equal(after, before);
@@ -411,7 +413,7 @@ static void a_schema_moves_forward_whole(void **state)
     (void)mem_free(after);
     /* The copy from before is a whole store of the old version. */
     struct folder copy = rig->folder;
-    (void)text_format(copy.database, sizeof(copy.database), "%s.v1", rig->folder.database);
+    (void)text_format(copy.database, sizeof(copy.database), "%s.v%d", rig->folder.database, NOW);
     store = open_store(&copy, STORE_READ_WRITE, NULL);
     struct replay_sum sum;
     replay_into(store, 0, &sum);
@@ -424,11 +426,11 @@ static void a_schema_that_is_up_to_date_is_left_alone(void **state)
     struct rig *rig = *state;
     close_store(open_store(&rig->folder, STORE_CREATE, NULL));
     sqlite3 *db = open_raw(rig);
-    assert_int_equal(store_schema_migrate(db, rig->folder.database, 3, steps, 2, NULL), 0);
-    assert_int_equal(store_schema_migrate(db, rig->folder.database, 1, NULL, 0, NULL), 0);
+    assert_int_equal(store_schema_migrate(db, rig->folder.database, NOW + 2, steps, 2, NULL), 0);
+    assert_int_equal(store_schema_migrate(db, rig->folder.database, NOW, NULL, 0, NULL), 0);
     (void)sql_close(db);
     char copy[HELP_PATH_SIZE];
-    (void)text_format(copy, sizeof(copy), "%s.v1", rig->folder.database);
+    (void)text_format(copy, sizeof(copy), "%s.v%d", rig->folder.database, NOW);
     struct stat status;
     assert_int_equal(stat(copy, &status), -1);
 }
@@ -441,13 +443,13 @@ static void a_failed_migration_changes_nothing(void **state)
     close_store(store);
     struct err err = {0};
     sqlite3 *db = open_raw(rig);
-    assert_true(store_schema_migrate(db, rig->folder.database, 1, wrong, 2, &err) < 0);
+    assert_true(store_schema_migrate(db, rig->folder.database, NOW, wrong, 2, &err) < 0);
     assert_non_null(strstr(err.text, "it is as it was"));
     /* An old copy is never written over. */
-    assert_true(store_schema_migrate(db, rig->folder.database, 1, steps, 2, &err) < 0);
+    assert_true(store_schema_migrate(db, rig->folder.database, NOW, steps, 2, &err) < 0);
     assert_non_null(strstr(err.text, "move it away"));
     (void)sql_close(db);
-    assert_int_equal(number_of(&rig->folder, "PRAGMA user_version"), 1);
+    assert_int_equal(number_of(&rig->folder, "PRAGMA user_version"), NOW);
     assert_int_equal(
         number_of(&rig->folder, "SELECT count(*) FROM sqlite_schema WHERE name = 'two'"), 0);
     close_store(open_store(&rig->folder, STORE_READ_WRITE, NULL));
