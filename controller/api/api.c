@@ -49,7 +49,9 @@ static void run_daemon(struct daemon *daemon)
     if (daemon->mhd == NULL) {
         return;
     }
-    daemon->api->spent_us = 0;
+    if (!daemon->api->pausing) {
+        daemon->api->spent_us = 0;
+    }
     for (int i = 0; i < RUNS_IN_TURN && timeout == 0; i++) {
         (void)MHD_run(daemon->mhd);
         due = MHD_get_timeout(daemon->mhd, &timeout);
@@ -62,13 +64,17 @@ static void run_daemon(struct daemon *daemon)
     }
 }
 
-/* In the midst of the loop's long work: only what is cheap then, one round of each daemon. */
+/* In the midst of the loop's long work: what shows the core's state and is quickly made, for a short
+ * time. Orders and beats go before. */
 static void pause_cb(void *context)
 {
     struct api *api = context;
+    api->pausing = true;
+    api->spent_us = HTTP_TURN_US - HTTP_PAUSE_US;
     for (uint32_t i = 0; i < api->daemon_count && !api->closing; i++) {
         run_daemon(&api->daemons[i]);
     }
+    api->pausing = false;
 }
 
 /* A resumed connection is only looked at in the next MHD_run: soon, but not from within a callback

@@ -144,7 +144,8 @@ static void call_in_turn(struct http_request *request)
 {
     struct api *api = request->api;
     request->started = true;
-    if (api->queue == NULL && (!api_turn_is_over(api) || api->closing)) {
+    bool may = !api->pausing || routes_are_quick(request);
+    if (may && api->queue == NULL && (!api_turn_is_over(api) || api->closing)) {
         call_route(request);
         return;
     }

@@ -30,6 +30,7 @@ enum {
     HTTP_DURABLE_MS = 5000, /* what is shown waits so long for its commit */
     HTTP_CORE_MS = 20000,   /* and the answer to a change so long */
     HTTP_TURN_US = 2000,    /* of one turn of the loop for requests */
+    HTTP_PAUSE_US = 1000,   /* … and of one pause in its long work */
     HTTP_LIMIT_DEFAULT = 200,
     HTTP_LIMIT_MAX = 1000,
 };
@@ -168,6 +169,8 @@ const struct node *http_node(struct http_request *request, const char *name);
 void routes_call(struct http_request *request);
 /* True when the caller may use this route and it has a body: only such bodies are kept. */
 bool routes_want_body(const struct http_request *request);
+/* It shows the core's state, or one row by its key: no walk through the store. */
+bool routes_are_quick(const struct http_request *request);
 
 /* jobs.c */
 http_route route_jobs, route_job, route_job_verb, route_checkpoint_now, route_checkpoint_verb;

@@ -39,6 +39,7 @@ struct api {
     struct http_request *queue; /* those whose turn has not come, oldest first */
     struct http_request **queue_end;
     uint64_t spent_us; /* of this turn, by requests */
+    bool pausing;      /* the loop pauses amid other work */
     uint64_t next_id;
     struct stream *streams; /* open event streams, a list */
     uint32_t stream_count;

@@ -209,6 +209,9 @@ void route_spares(struct http_request *request)
     const struct job *job;
     for (uint32_t i = 0; (job = core_job_at(core, i)) != NULL; i++) {
         struct core_spares spares;
+        if (core_job_over(job)) {
+            continue; /* it keeps none, and to find that out takes a walk over all nodes */
+        }
         core_spares(core, job, &spares);
         if (spares.keeps && (spares.reserve > 0 || spares.wanted > 0)) {
             json_t *one = show_spares(&spares, job);

@@ -111,6 +111,19 @@ bool routes_want_body(const struct http_request *request)
     return route != NULL && !text_equal(route->method, "GET") && request->role >= route->role;
 }
 
+bool routes_are_quick(const struct http_request *request)
+{
+    static void (*const reading[])(struct http_request * request) = {
+        route_attempts, route_logs, route_node_history, route_events};
+    char methods[64];
+    const struct route *route = find(request, methods, sizeof methods);
+    bool quick = route != NULL && text_equal(route->method, "GET");
+    for (size_t i = 0; i < ARRAY_SIZE(reading) && quick; i++) {
+        quick = route->call != reading[i];
+    }
+    return quick;
+}
+
 static void refuse_method(struct http_request *request, const char *methods)
 {
     http_problem(request, 405, "invalid-request", "", "%s is not served here; %s is",

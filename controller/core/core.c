@@ -191,7 +191,8 @@ int core_quarantine_node(struct core *core, uint32_t id, const char *name)
 /* ---- one step ------------------------------------------------------------------------------- */
 
 /* After a stall the beats of that time lie in its sockets, and the first thing that it does is to look
- * at its limits: so long nobody falls silent. */
+ * at its limits: so long nobody falls silent. Not again before as long without: one that is late
+ * every second must still see who is silent. */
 enum { CATCH_UP_MS = 1000 };
 
 /* Whatever lateness the controller itself caused is nobody's silence. */
@@ -206,7 +207,9 @@ static void set_time(struct core *core, const struct event *event)
         core_trace(core, "the controller did not run for %llu ms; all limits move by that",
                    (unsigned long long)late);
         core->stall_ms += late;
-        core->catch_up_ms = event->now_ms - core->stall_ms + CATCH_UP_MS;
+        uint64_t t = event->now_ms - core->stall_ms;
+        bool rested = core->catch_up_ms == 0 || t >= core->catch_up_ms + CATCH_UP_MS;
+        core->catch_up_ms = rested ? t + CATCH_UP_MS : core->catch_up_ms;
     }
     core->now_ms = event->now_ms;
     core->wall_ms = event->wall_ms;

@@ -470,6 +470,7 @@ uint32_t rates_strikes_milli(const struct core *core, const struct node *node); 
 /* ---- interval.c ---- */
 struct interval_facts {
     uint32_t saves; /* measured; 0: none, and the times below are 0 */
+    bool untold;    /* there were some that tell nothing of what they took */
     uint64_t stall_ms;
     uint64_t save_ms;
     uint64_t best_ms;

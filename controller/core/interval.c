@@ -24,6 +24,9 @@ enum {
     SAVES_MEASURED = 9, /* the last ones */
     FIRST_MS = 120000,  /* what a save takes is learned from the first one */
     LEAST_MS = 10000,   /* each save is three rows of the journal */
+    UNTOLD_MS = 600000, /* nobody says what a save takes: it may be a minute */
+    TOOK_LEAST_MS = 1000,
+    ASK_AGAIN_MS = 600000, /* what was asked and came to nothing */
 };
 
 static bool is_complete(const struct checkpoint *one)
@@ -54,8 +57,16 @@ static void measure(const struct core *core, const struct job *job, struct inter
     uint32_t count = 0;
     for (uint32_t i = core->checkpoint_count; i-- > 0 && count < SAVES_MEASURED;) {
         const struct checkpoint *one = &core->checkpoints[i];
-        if (one->d.job == job->d.job && is_complete(one)) {
-            stalls[count] = one->d.stall_ms;
+        if (one->d.job != job->d.job || !is_complete(one)) {
+            continue;
+        }
+        /* Shards tell how long training stood. A program that only says that it is done, and one whose
+         * saves are found by looking, do not: then it may have stood for all of it. */
+        bool shards = one->d.shards > 0 && !saves_are_found(job);
+        bool told = one->d.stall_ms > 0 || shards || one->d.took_ms >= TOOK_LEAST_MS;
+        facts->untold = facts->untold || !told;
+        if (told) {
+            stalls[count] = one->d.stall_ms > 0 || shards ? one->d.stall_ms : one->d.took_ms;
             saves[count++] = one->d.took_ms;
         }
     }
@@ -109,7 +120,7 @@ static void choose(struct core *core, const struct job *job)
 {
     struct interval_facts facts;
     interval_facts(core, job, &facts);
-    uint64_t best = facts.saves > 0 ? facts.best_ms : FIRST_MS;
+    uint64_t best = facts.saves > 0 ? facts.best_ms : facts.untold ? UNTOLD_MS : FIRST_MS;
     bool learned = job->d.interval_saves == 0 && facts.saves > 0;
     if (job->d.interval_ms != 0 && !learned && !is_far(job->d.interval_ms, best)) {
         return;
@@ -172,8 +183,11 @@ static uint64_t ask_at(const struct core *core, const struct job *job)
         begun = last->began_ms;
         writing = last->d.state == CKPT_WRITING;
     }
-    bool waits = job->d.save_asked_service_ms > begun; /* it has been asked, and not begun one */
-    return waits ? NEVER : begun + (writing ? 2 * each : each);
+    uint64_t asked = job->d.save_asked_service_ms;
+    if (asked > begun) { /* and it has not begun one: it may have missed it */
+        return asked + (2 * each > ASK_AGAIN_MS ? 2 * each : ASK_AGAIN_MS);
+    }
+    return begun + (writing ? 2 * each : each);
 }
 
 void interval_look(struct core *core, struct job *job)

@@ -525,6 +525,7 @@ static void make_attempt(struct core *core, struct job *job, const struct checkp
     core_emit(core, record);
     job->gone_ms = 0;
     saves_stale(core, job);
+    job->saves.gone_told = false;
 }
 
 void plan_choose_port(struct core *core, struct job *job)

@@ -340,7 +340,6 @@ static void found(struct core *core, struct job *job, const struct msg_save_said
         return;
     }
     text_copy(job->saves.place, sizeof job->saves.place, said->directory);
-    job->saves.gone_told = false;
     if (known != NULL) {
         known->seen = job->saves.list.nonce;
     }
@@ -396,13 +395,13 @@ static void mark_missing(struct core *core, const struct job *job, uint64_t seen
     }
 }
 
-/* The newest of those that are known, when all of them are missing. */
+/* The newest of those that should have been listed, when all of these are missing. */
 static const struct checkpoint *newest_of_none(const struct core *core, const struct job *job)
 {
     const struct checkpoint *newest = NULL;
     for (uint32_t i = 0; i < core->checkpoint_count; i++) {
         const struct checkpoint *one = &core->checkpoints[i];
-        if (one->d.job != job->d.job || !is_usable(one)) {
+        if (one->d.job != job->d.job || !is_usable(one) || !would_be_listed(job, one)) {
             continue;
         }
         if (!is_missing(job, one, job->saves.list.nonce)) {
@@ -421,11 +420,16 @@ static void listed(struct core *core, struct job *job, const struct node *node,
         text_format(job->saves.place, sizeof job->saves.place, "%s/", said->directory);
     }
     const struct checkpoint *newest = newest_of_none(core, job);
-    job->saves.gone = newest != NULL;
-    if (newest != NULL) {
+    const struct checkpoint *best = core_checkpoint_best(core, job);
+    /* One that no listing tells of is taken before them: they are not needed, and one look alone
+     * does not give them up. */
+    bool needed = newest != NULL && would_be_listed(job, best);
+    job->saves.gone = needed;
+    if (needed) {
         text_format(text, sizeof text, "none of its checkpoints, up to step %llu, is seen by %s",
                     (unsigned long long)newest->d.step, node->d.name);
-    } else {
+    } else if (newest == NULL) {
+        job->saves.gone_told = false;
         mark_missing(core, job, job->saves.list.nonce);
     }
     end(core, job, text);

@@ -361,6 +361,14 @@ static void call_watchers(struct loop *loop)
     }
 }
 
+/* True when more is durable than before. */
+static bool take_revision(struct loop *loop)
+{
+    bool more = loop->store_status.durable_sequence > loop->revision;
+    loop->revision = loop->store_status.durable_sequence;
+    return more;
+}
+
 /* Lets go of every held batch that is durable. */
 static void release(struct loop *loop)
 {
@@ -368,10 +376,10 @@ static void release(struct loop *loop)
         return; /* a callback asked for something; the outer call goes on */
     }
     loop->releasing = true;
-    bool commit = loop->store_status.durable_sequence > loop->revision;
-    loop->revision = loop->store_status.durable_sequence;
+    bool commit = take_revision(loop);
     struct batch *batch;
     while ((batch = batch_list_take(&loop->held, loop->store_status.durable_ticket)) != NULL) {
+        commit = take_revision(loop) || commit; /* a pause may have seen another commit */
         release_batch(loop, batch);
         if (batch_is_large(batch)) {
             loop->burst_ms = loop_now_ms();

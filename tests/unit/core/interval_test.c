@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "controller/core/estimate.h"
+#include "proto/base/text.h"
 #include "tests/lib/core_rig.h"
 #include "tests/lib/test.h"
 
@@ -116,18 +117,20 @@ static void any_save_starts_the_clock_again(void **state)
     end(rig);
 }
 
-static void a_program_that_does_not_answer_is_asked_once(void **state)
+static void a_program_that_does_not_answer_is_asked_again_much_later(void **state)
 {
     (void)state;
     struct rig *rig = with_savers(0, 0);
     uint32_t job = running(rig, 30000, false);
     rig_run(rig, 300000);
     assert_int_equal(rig_count(rig, RECORD_save_asked_kind), 1);
+    rig_run(rig, 340000); /* what it was asked may never have reached it */
+    assert_int_equal(rig_count(rig, RECORD_save_asked_kind), 2);
     rig_kill_node(rig, rig_node_of(rig, job, 1), RIG_PEER_NOTHING); /* the next attempt may */
     assert_true(rig_until(rig, job, JOB_RECOVERING, 10000));
     assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
     rig_run(rig, 31000);
-    assert_int_equal(rig_count(rig, RECORD_save_asked_kind), 2);
+    assert_int_equal(rig_count(rig, RECORD_save_asked_kind), 3);
     end(rig);
 }
 
@@ -192,6 +195,29 @@ static void the_first_save_is_measured(void **state)
     assert_int_equal(u->interval_ms, best_of(u));
     assert_in_range(u->interval_ms, 285000, 300000); /* sqrt(2 x 0.5 s x 1 d) = 294 s */
     assert_int_equal(core_job(rig->core, job)->d.interval_ms, u->interval_ms);
+    end(rig);
+}
+
+/* The short form says begin and commit at once, and no shards: a minute's save looks like none. */
+static void a_save_that_tells_nothing_is_not_taken_for_free(void **state)
+{
+    (void)state;
+    struct rig *rig = with_savers(0, 0);
+    uint32_t job = running(rig, 0, true);
+    for (uint64_t step = 10; step <= 30; step += 10) {
+        struct message m = {.kind = MSG_CHECKPOINT};
+        struct msg_checkpoint *u = &m.u.checkpoint;
+        u->job = job;
+        u->step = step;
+        text_copy(u->directory, PATH_SIZE, "/ckpt/plain");
+        u->kind = CHECKPOINT_BEGIN;
+        rig_send_sure(rig, rig_node_of(rig, job, 0), &m);
+        u->kind = CHECKPOINT_COMMIT;
+        rig_send_sure(rig, rig_node_of(rig, job, 0), &m);
+        rig_run(rig, 5000);
+    }
+    assert_int_equal(last_choice(rig)->interval_ms, 600000);
+    assert_int_equal(last_choice(rig)->interval_saves, 0);
     end(rig);
 }
 
@@ -350,10 +376,11 @@ int main(void)
         cmocka_unit_test(without_an_interval_nobody_asks),
         cmocka_unit_test(a_program_without_the_library_is_not_asked),
         cmocka_unit_test(any_save_starts_the_clock_again),
-        cmocka_unit_test(a_program_that_does_not_answer_is_asked_once),
+        cmocka_unit_test(a_program_that_does_not_answer_is_asked_again_much_later),
         cmocka_unit_test(a_save_that_never_ends_is_given_twice_the_time),
         cmocka_unit_test(nobody_asks_amid_a_planned_stop),
         cmocka_unit_test(the_first_save_is_measured),
+        cmocka_unit_test(a_save_that_tells_nothing_is_not_taken_for_free),
         cmocka_unit_test(a_choice_that_is_near_stays),
         cmocka_unit_test(a_save_that_takes_longer_is_learned),
         cmocka_unit_test(no_two_saves_overlap),

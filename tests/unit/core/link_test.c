@@ -92,6 +92,24 @@ static void test_another_witness(void **state)
     rig_free(rig);
 }
 
+/* A controller that is late every second still sees who is silent. */
+static void test_stalls_in_a_row_hide_nobody(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(12, 1);
+    rig_connect_all(rig);
+    rig_run(rig, 2000);
+    rig_quiet(rig, 3, RIG_PEER_NOTHING);
+    for (uint32_t i = 0; i < 60 && rig_count(rig, RECORD_node_lost_kind) == 0; i++) {
+        rig_run(rig, 700);
+        const uint64_t deadline = core_deadline_ms(rig->core);
+        rig->now_ms = (deadline > rig->now_ms ? deadline : rig->now_ms) + 300;
+        rig_event(rig, EVENT_TICK, 0);
+    }
+    assert_int_equal(rig_count(rig, RECORD_node_lost_kind), 1);
+    rig_free(rig);
+}
+
 /* The controller stands still, wakes, and looks at its limits before it reads what was sent. */
 static void test_what_lies_in_the_sockets_is_read_first(void **state)
 {
@@ -128,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_gone_is_lost_once),
         cmocka_unit_test(test_another_witness),
+        cmocka_unit_test(test_stalls_in_a_row_hide_nobody),
         cmocka_unit_test(test_what_lies_in_the_sockets_is_read_first),
         cmocka_unit_test(test_half_a_fleet_is_asked_about),
     };

@@ -446,6 +446,49 @@ static void test_what_stays_away_is_given_up_by_a_person(void **state)
     }
 }
 
+/* Something that is no checkpoint lies there still: that is no answer, and no new question. */
+static void test_a_torn_leftover_does_not_hold_the_job_for_ever(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = with_nothing_left(READER_KEEPSTEP, &job);
+    rig->save_count = 0;
+    rig_lay(rig, 15, 7)->spoilt = true;
+    fail_a_rank(rig, job);
+    assert_true(rig_until(rig, job, JOB_HELD, 60000));
+    assert_non_null(strstr(core_job(rig->core, job)->d.reason, "none of its checkpoints"));
+    assert_int_equal(rig_job(rig, REQUEST_RELEASE, job), 0);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    assert_int_equal(restored(rig, job), 0);
+    end(rig);
+}
+
+/* A commit without a manifest is never listed. Older than the rest it does not answer for them; newer
+ * it is what is restored, and one look alone does not give the others up. */
+static void test_one_that_is_never_listed_hides_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t bare = 5; bare <= 25; bare += 20) {
+        struct rig *rig = with_folder(READER_KEEPSTEP);
+        uint32_t job = running(rig, READER_KEEPSTEP);
+        text_copy(rig->save_place, PATH_SIZE, "/ckpt");
+        for (uint64_t step = 5; step <= bare; step += 5) {
+            rig_save(rig, job, step);
+        }
+        if (bare == 5) {
+            rig_save(rig, job, 10);
+        }
+        ((struct checkpoint *)(uintptr_t)of_step(rig, job, bare))->d.hash[0] = '\0';
+        fail_a_rank(rig, job);
+        assert_true(rig_until(rig, job, bare == 5 ? JOB_HELD : JOB_RUNNING, 60000));
+        expect(rig, job, 10, CKPT_COMPLETE, "");
+        if (bare == 25) {
+            assert_int_equal(restored(rig, job), 25);
+        }
+        rig_free(rig); /* its journal knows the hash */
+    }
+}
+
 /* A release answers the question that was asked, and no other. */
 static void test_a_release_for_another_reason_gives_up_nothing(void **state)
 {
@@ -696,6 +739,8 @@ int main(void)
         cmocka_unit_test(test_a_look_is_forgotten_when_the_job_is_held),
         cmocka_unit_test(test_a_missing_mount_is_not_an_empty_folder),
         cmocka_unit_test(test_what_stays_away_is_given_up_by_a_person),
+        cmocka_unit_test(test_a_torn_leftover_does_not_hold_the_job_for_ever),
+        cmocka_unit_test(test_one_that_is_never_listed_hides_nothing),
         cmocka_unit_test(test_a_release_for_another_reason_gives_up_nothing),
         cmocka_unit_test(test_one_node_without_the_mount_is_not_believed),
         cmocka_unit_test(test_silence_does_not_stop_a_recovery),
