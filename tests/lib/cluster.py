@@ -7,6 +7,7 @@ cookie that names their own state folder.
 """
 
 import contextlib
+import fcntl
 import http.client
 import itertools
 import json
@@ -28,9 +29,26 @@ def build_dir():
     return pathlib.Path(os.environ.get("KEEPSTEP_BUILD", ROOT / "build")).resolve()
 
 
+PORT_LOCKS = []  # of this process, as long as it lives
+
+
 def own_ports():
-    """Ports below those that the kernel gives out, from a hundred that this process begins with."""
-    first = 10000 + os.getpid() % 90 * 100
+    """Ports below those that the kernel gives out: a hundred that no other test has, then any. A node
+    that is killed comes back to its port, so nobody else may begin with it meanwhile."""
+    blocks = [(os.getpid() + i) % 90 for i in range(90)]
+    for block in blocks:
+        lock = open(pathlib.Path(tempfile.gettempdir()) / f"keepstep-ports.{os.getuid()}.{block}",
+                    "w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            continue
+        PORT_LOCKS.append(lock)
+        break
+    else:
+        block = blocks[0]
+    first = 10000 + block * 100
     return itertools.chain(range(first, 20000), itertools.cycle(range(10000, 20000)))
 
 

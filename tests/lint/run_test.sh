@@ -51,7 +51,7 @@ expect '0 passed, 1 failed, 0 skipped' 1 programs "$work/not-there"
 expect '0 passed, 0 failed, 1 skipped' 0 programs "$work/skipping"
 expect '1 passed, 0 failed, 1 skipped' 0 programs "$work/partly"
 expect '1 passed, 0 failed, 1 skipped' 0 programs "$work/tap12"
-expect '0 passed, 3 failed, 0 skipped' 1 sim 5
+expect '0 passed, 4 failed, 0 skipped' 1 sim 5
 
 printf 'exit 0\n' >"$work/a_test.sh"
 printf 'echo "skipped: no fuse"; exit 77\n' >"$work/b_test.sh"
