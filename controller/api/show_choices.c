@@ -94,14 +94,7 @@ void show_add_protected(json_t *conditions, const struct core_spares *spares)
     if (!spares->keeps || (spares->wanted == 0 && !spares->low)) {
         return;
     }
-    if (spares->low) {
-        text_format(text, sizeof text,
-                    "%u ready, %u wanted: a failure may have to wait for a node; repair some or "
-                    "add some, see keepstep get nodes --problems",
-                    spares->ready, spares->wanted);
-    } else {
-        text_format(text, sizeof text, "%u ready, %u wanted", spares->ready, spares->wanted);
-    }
+    core_spares_say(spares->low, spares->ready, spares->wanted, text);
     show_condition(conditions, "Protected", !spares->low, spares->low ? "SparesLow" : "SparesReady",
                    text);
 }

@@ -126,8 +126,8 @@ static bool is_silent(const struct core *core, const struct save_errand *errand)
 
 static void mark_missing(struct core *core, const struct job *job, uint64_t seen);
 
-/* A person was asked and has released the job since: what is not there now is given up. */
-static enum save_listing all_are_gone(struct core *core, struct job *job, char reason[TEXT_SIZE])
+/* Until a person was asked and has released the job since: what is not there then is given up. */
+static enum save_listing ask_about_gone(struct core *core, struct job *job, char reason[TEXT_SIZE])
 {
     if (job->d.approved && job->saves.gone_told) {
         mark_missing(core, job, NEVER_SEEN);
@@ -155,7 +155,7 @@ enum save_listing saves_list(struct core *core, struct job *job, char reason[TEX
         return SAVES_WAIT;
     }
     if (saves->failed && saves->gone) {
-        return all_are_gone(core, job, reason);
+        return ask_about_gone(core, job, reason);
     }
     /* What nobody has told of may be there all the same: to begin anew would lose it. */
     if (saves->failed && saves_are_found(job) && core_checkpoint_best(core, job) == NULL) {

@@ -297,14 +297,10 @@ static void say_low(struct core *core, const struct job *job, bool low, uint32_t
         .job = job->d.job, .low = low, .ready = ready, .wanted = wanted(job)};
     record->job = job->d.job;
     record_subject(record, "job/%s", job->d.name);
-    if (low) {
-        record_says(record, "SparesLow", SEVERITY_WARN,
-                    "%u ready, %u wanted: a failure may have to wait for a node; repair some or "
-                    "add some, see keepstep get nodes --problems",
-                    ready, u->wanted);
-    } else {
-        record_says(record, "SparesReady", SEVERITY_INFO, "%u ready, %u wanted", ready, u->wanted);
-    }
+    char text[TEXT_SIZE];
+    core_spares_say(low, ready, u->wanted, text);
+    record_says(record, low ? "SparesLow" : "SparesReady", low ? SEVERITY_WARN : SEVERITY_INFO,
+                "%s", text);
     core_emit(core, record);
 }
 
@@ -380,6 +376,14 @@ void core_spares(const struct core *core, const struct job *job, struct core_spa
                                 .span_ms = rates.span_ms,
                                 .gap_ms = rates.node_gap_ms,
                                 .away_ms = away_ms};
+}
+
+void core_spares_say(bool low, uint32_t ready, uint32_t wanted, char text[TEXT_SIZE])
+{
+    text_format(text, TEXT_SIZE, "%u ready, %u wanted%s", ready, wanted,
+                low ? ": a failure may have to wait for a node; repair some or add some, see "
+                      "keepstep get nodes --problems"
+                    : "");
 }
 
 uint32_t core_strikes_milli(const struct core *core, const struct node *node)

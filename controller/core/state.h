@@ -301,6 +301,8 @@ struct core_spares {
     uint64_t away_ms; /* expected until a node that failed is back */
 };
 void core_spares(const struct core *core, const struct job *job, struct core_spares *ret);
+/* That there are too few, or enough, in a sentence. */
+void core_spares_say(bool low, uint32_t ready, uint32_t wanted, char text[TEXT_SIZE]);
 /* What a node's strikes weigh by now, in 1/1000 of one: each is halved every 7 days. */
 uint32_t core_strikes_milli(const struct core *core, const struct node *node);
 

@@ -86,8 +86,8 @@ void loop_when_durable(struct loop *loop, loop_callback *callback, void *context
  */
 enum { LOOP_WATCHERS_MAX = 8 };
 MUST_CHECK int loop_on_commit(struct loop *loop, loop_callback *callback, void *context);
-/* Calls back during long work, such as the orders for a whole fleet, LOOP_PAUSE_US after the last time
- * and at the end of a turn: people who only look need not wait for all of it. What the callback sees
+/* Calls back amid long work, such as the orders for a whole fleet, LOOP_PAUSE_US after the last time
+ * at the earliest: people who only look need not wait for all of it. What the callback sees
  * of the core is whole; what it asks for is done later, as ever. One of them; NULL: nobody. */
 void loop_set_pause(struct loop *loop, loop_callback *callback, void *context);
 /* For those who do such work piece by piece: pauses when it is time to. */

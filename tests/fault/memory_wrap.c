@@ -2,15 +2,11 @@
 #include "tests/fault/memory_wrap.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stddef.h>
 
-static struct {
-    _Atomic uint64_t nth;
-    _Atomic bool ever;
-    _Atomic uint64_t calls;
-    _Atomic uint64_t hits;
-} memory;
+#include "tests/fault/nth_call.h"
+
+static struct nth_call memory;
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -21,13 +17,7 @@ void *__wrap_realloc(void *block, size_t size);
 
 static bool strikes(void)
 {
-    uint64_t nth = memory.nth;
-    if (nth == 0) {
-        return false;
-    }
-    uint64_t call = ++memory.calls;
-    bool struck = memory.ever ? call >= nth : call == nth;
-    memory.hits += struck ? 1 : 0;
+    const bool struck = nth_call_fails(&memory);
     errno = struck ? ENOMEM : errno;
     return struck;
 }
@@ -49,10 +39,7 @@ void *__wrap_realloc(void *block, size_t size)
 
 void memory_wrap_fail(uint64_t nth, bool ever)
 {
-    memory.ever = ever;
-    memory.calls = 0;
-    memory.hits = 0;
-    memory.nth = nth;
+    nth_call_set(&memory, nth, ever);
 }
 
 uint64_t memory_wrap_hits(void)

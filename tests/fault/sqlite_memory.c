@@ -7,38 +7,24 @@
 #include <sqlite3.h>
 
 #include "proto/base/check.h"
+#include "tests/fault/nth_call.h"
 
 static struct {
     sqlite3_mem_methods real;
-    _Atomic uint64_t nth; /* 0: none */
-    _Atomic bool ever;
-    _Atomic uint64_t calls;
-    _Atomic uint64_t hits;
+    struct nth_call call;
     _Atomic int64_t held;
 } memory;
 
-static bool strikes(void)
-{
-    uint64_t nth = memory.nth;
-    if (nth == 0) {
-        return false;
-    }
-    uint64_t call = ++memory.calls;
-    bool struck = memory.ever ? call >= nth : call == nth;
-    memory.hits += struck ? 1 : 0;
-    return struck;
-}
-
 static void *take(int size)
 {
-    void *block = strikes() ? NULL : memory.real.xMalloc(size);
+    void *block = nth_call_fails(&memory.call) ? NULL : memory.real.xMalloc(size);
     memory.held += block != NULL ? 1 : 0;
     return block;
 }
 
 static void *resize(void *block, int size)
 {
-    return strikes() ? NULL : memory.real.xRealloc(block, size);
+    return nth_call_fails(&memory.call) ? NULL : memory.real.xRealloc(block, size);
 }
 
 static void give(void *block)
@@ -62,20 +48,17 @@ void sqlite_memory_install(void)
 
 void sqlite_memory_fail(uint64_t nth, bool ever)
 {
-    memory.ever = ever;
-    memory.calls = 0;
-    memory.hits = 0;
-    memory.nth = nth;
+    nth_call_set(&memory.call, nth, ever);
 }
 
 void sqlite_memory_heal(void)
 {
-    memory.nth = 0;
+    memory.call.nth = 0;
 }
 
 uint64_t sqlite_memory_hits(void)
 {
-    return memory.hits;
+    return memory.call.hits;
 }
 
 int64_t sqlite_memory_held(void)
