@@ -105,7 +105,7 @@ sources = $(filter-out $(call mains,$1),$(wildcard $1/*.c))
 objects = $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(patsubst %.c,$(BUILD)/obj/%.o,$1))
 
 # The part of base that the cores may use: no files, no clocks, no allocation of its own.
-PURE_BASE := err check prng hash heap sort text hostlist duration message
+PURE_BASE := err check prng hash heap sort text hostlist duration message signal
 SRC_pure := $(wildcard $(PURE_BASE:%=proto/base/%.c))
 SRC_config := $(wildcard proto/base/config.c proto/base/config_*.c)
 SRC_base := $(filter-out $(SRC_config),$(wildcard proto/base/*.c))

@@ -90,6 +90,11 @@ enum {
     X(S, I32, code, 1)                                                                             \
     X(S, U64, receive_ms, 1)                                                                       \
     X(S, U64, sequence, 1) /* its agent's; 0: no agent said it */                                  \
+    X(S, WORD, label, signal_label)                                                                \
+    X(S, WORD, advice, signal_advice)                                                              \
+    X(S, WORD, role, signal_role)                                                                  \
+    X(S, TEXT, signal, SIGNAL_NAME_SIZE)                                                           \
+    X(S, TEXT, subject, SIGNAL_SUBJECT_SIZE)                                                       \
     X(S, TEXT, text, TEXT_SIZE)
 
 #define NODE_SESSION_FIELDS(X, S)                                                                  \

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/base/signal.h"
+
 enum {
     NAME_SIZE = 64,       /* node, job, rack, pool names, with the NUL */
     CLUSTER_ID_SIZE = 33, /* 32 hex digits */
@@ -240,6 +242,12 @@ struct fact {
                           * who is guilty, 0 low, 1 medium, 2 high */
     uint64_t sequence;   /* of the sender; re-sent until acked, seen twice = dropped */
     uint64_t receive_ms; /* the controller's wall time of receipt minus the node's offset */
+    /* What its line or reading says; label 0: it was not looked up, code and severity must do. */
+    uint8_t label;  /* enum signal_label */
+    uint8_t advice; /* enum signal_advice */
+    uint8_t role;   /* enum signal_role */
+    char signal[SIGNAL_NAME_SIZE];
+    char subject[SIGNAL_SUBJECT_SIZE];
     char text[TEXT_SIZE];
 };
 struct msg_fact {

@@ -337,6 +337,11 @@ static const struct field fact_fields[] = {
     INT(code, INT32_MIN, INT32_MAX),
     UINT(sequence, COUNT_MAX),
     STRING(text, TEXT_SENTENCE),
+    ENUM(label, LABEL_OPERATOR, LABEL_UNKNOWN),
+    ENUM(advice, ADVICE_EVICT_RMA, ADVICE_NONE),
+    ENUM(role, ROLE_ROOT, ROLE_NOISE),
+    STRING(signal, TEXT_NAME_OPT),
+    STRING(subject, TEXT_SENTENCE),
 };
 const struct layout layout_fact = LAYOUT(fact, NULL);
 #undef PLAIN
