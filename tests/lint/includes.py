@@ -34,7 +34,7 @@ PURE_HEADERS = {
 }
 
 PURE_BASE = ["err", "check", "prng", "hash", "heap", "sort", "text", "hostlist", "duration",
-             "message"]
+             "message", "signal"]
 PURE_BASE_HEADERS = {f"proto/base/{name}.h" for name in PURE_BASE}
 
 # What core_create may use besides: its allocator.

@@ -10,7 +10,7 @@ mkdir -p "$folder"
 
 allowed='memcpy memmove memset memcmp strlen strnlen strcmp strncmp vsnprintf
 mem_alloc mem_free check_failed __udivti3 __umodti3'
-pure_base='err prng hash heap sort text hostlist duration message'
+pure_base='err prng hash heap sort text hostlist duration message signal'
 
 status=0
 check() {
