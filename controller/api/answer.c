@@ -10,7 +10,6 @@
 #include "controller/api/internal.h"
 #include "controller/api/show.h"
 #include "proto/base/check.h"
-#include "proto/base/hash.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
@@ -69,17 +68,6 @@ static struct MHD_Response *response_of(char *text, size_t size)
     return MHD_create_response_from_buffer_with_free_callback(size, text, free_cb);
 }
 
-/* "STORE-REVISION-CONTENT": steps and connections change without a record, so the revision alone
- * would hide changes. */
-static void make_tag(const struct http_request *request, const char *text, size_t size,
-                     char tag[SHARED_TAG_SIZE])
-{
-    text_format(tag, SHARED_TAG_SIZE, "\"%s-%llu-%016llx\"",
-                core_globals(http_core(request))->store_id,
-                (unsigned long long)loop_revision(request->api->loop),
-                (unsigned long long)hash_bytes(HASH_INIT, text, size));
-}
-
 /* The caller has this very content. */
 static bool is_known(const struct http_request *request, const char *tag)
 {
@@ -93,7 +81,9 @@ static bool only_reads(const struct http_request *request)
     return text_equal(request->method, "GET") || text_equal(request->method, "HEAD");
 }
 
-void answer_tagged(struct http_request *request, struct MHD_Response *response, const char *tag)
+/* 200 with this tag (response taken), or 304 when the caller has it already. */
+static void answer_tagged(struct http_request *request, struct MHD_Response *response,
+                          const char *tag)
 {
     bool known = is_known(request, tag);
     if (known) {
@@ -107,49 +97,69 @@ void answer_tagged(struct http_request *request, struct MHD_Response *response, 
     set_response(request, known ? 304 : 200, response);
 }
 
-void http_answer_now(struct http_request *request, unsigned int status, json_t *json)
+static void send_text(struct http_request *request)
 {
-    char tag[SHARED_TAG_SIZE];
+    struct shared_text *text = request->text;
+    struct MHD_Response *response = shared_response(text);
+    request->text = NULL;
+    if (request->status == 200 && only_reads(request)) {
+        answer_tagged(request, response, text->tag);
+    } else {
+        add_header(response, "Content-Type", "application/json");
+        if (only_reads(request)) {
+            add_header(response, "ETag", text->tag);
+        }
+        add_header(response, "Cache-Control", "private, no-cache");
+        set_response(request, request->status, response);
+    }
+    shared_release(text);
+}
+
+/* json is taken; false: it was too much, and that was said. */
+static bool make_text(struct http_request *request, unsigned int status, json_t *json,
+                      uint64_t revision)
+{
+    CHECK(!request->answered && request->text == NULL && json != NULL);
     size_t size = 0;
     char *text = dump(json, &size);
     if (text == NULL) {
         http_problem(request, 500, "too-large", "ask for less: limit=100",
                      "the answer is longer than %d bytes", HTTP_ANSWER_MAX);
-        return;
+        return false;
     }
-    struct MHD_Response *response = NULL;
-    make_tag(request, text, size, tag);
-    if (status == 200 && only_reads(request)) {
-        response = request->made_ms != 0 ? shared_keep(request, text, size, tag) : NULL;
-        answer_tagged(request, response != NULL ? response : response_of(text, size), tag);
-        return;
+    request->status = status;
+    request->text = shared_make(request->api, text, size, revision);
+    return true;
+}
+
+void http_answer_now(struct http_request *request, unsigned int status, json_t *json)
+{
+    if (make_text(request, status, json, loop_revision(request->api->loop))) {
+        send_text(request);
     }
-    response = response_of(text, size);
-    add_header(response, "Content-Type", "application/json");
-    if (only_reads(request)) {
-        add_header(response, "ETag", tag);
-    }
-    add_header(response, "Cache-Control", "private, no-cache");
-    set_response(request, status, response);
 }
 
 static void durable_cb(void *context)
 {
-    struct http_request *request = context;
-    json_t *json = request->waiting;
-    request->waiting = NULL;
-    http_answer_now(request, request->status, json);
+    send_text(context);
+}
+
+void answer_when_durable(struct http_request *request)
+{
+    if (request->text->revision <= loop_revision(request->api->loop)) {
+        send_text(request);
+        return;
+    }
+    request->waits_ms = loop_now_ms();
+    loop_when_durable(request->api->loop, durable_cb, request);
 }
 
 void http_answer(struct http_request *request, unsigned int status, json_t *json)
 {
-    CHECK(!request->answered && request->waiting == NULL && json != NULL);
-    request->status = status;
-    request->waiting = json;
-    request->waits_ms = loop_now_ms();
-    request->made_ms = request->waits_ms;
-    request->records = shared_records(request);
-    loop_when_durable(request->api->loop, durable_cb, request);
+    if (make_text(request, status, json, loop_core_revision(request->api->loop))) {
+        shared_keep(request);
+        answer_when_durable(request);
+    }
 }
 
 /* ---- text and streams ------------------------------------------------------------------------ */
@@ -282,9 +292,9 @@ static void refuse(struct http_request *request, const struct loop_answer *answe
 static void core_answered_cb(void *context, const struct loop_answer *answer)
 {
     struct http_request *request = context;
-    json_t *more = request->waiting;
+    json_t *more = request->more;
     const struct job *job = answer->job != 0 ? core_job(http_core(request), answer->job) : NULL;
-    request->waiting = NULL;
+    request->more = NULL;
     request->asks_core = false;
     if (answer->result != 0) {
         json_decref(more);
@@ -311,7 +321,7 @@ void http_ask_core(struct http_request *request, struct request *ask, json_t *mo
         return;
     }
     text_copy(ask->actor, sizeof ask->actor, request->actor);
-    request->waiting = more;
+    request->more = more;
     request->asks_core = true;
     request->waits_ms = loop_now_ms();
     if (loop_request(request->api->loop, ask, core_answered_cb, request) < 0) {

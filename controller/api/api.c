@@ -71,6 +71,7 @@ static void pause_cb(void *context)
     struct api *api = context;
     api->pausing = true;
     api->spent_us = HTTP_TURN_US - HTTP_PAUSE_US;
+    http_run_queue(api);
     for (uint32_t i = 0; i < api->daemon_count && !api->closing; i++) {
         run_daemon(&api->daemons[i]);
     }

@@ -107,7 +107,8 @@ static void forget(struct http_request *request)
 {
     unlink_request(request);
     buf_done(&request->body);
-    json_decref(request->waiting);
+    json_decref(request->more);
+    shared_release(request->text);
     if (request->route_done != NULL) {
         request->route_done(request);
     }
@@ -139,13 +140,18 @@ static void call_route(struct http_request *request)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
+/* In a pause of the loop's long work only what is quickly made has its turn. */
+static bool may_turn(const struct http_request *request)
+{
+    return !request->api->pausing || routes_are_quick(request);
+}
+
 /* Calls the route, or leaves it to a later turn when this one's time is spent. */
 static void call_in_turn(struct http_request *request)
 {
     struct api *api = request->api;
     request->started = true;
-    bool may = !api->pausing || routes_are_quick(request);
-    if (may && api->queue == NULL && (!api_turn_is_over(api) || api->closing)) {
+    if (may_turn(request) && api->queue == NULL && (!api_turn_is_over(api) || api->closing)) {
         call_route(request);
         return;
     }
@@ -154,21 +160,30 @@ static void call_in_turn(struct http_request *request)
     api_turn_later(api);
 }
 
+/* The first that may have its turn now; NULL: none may. */
 static struct http_request *take_queued(struct api *api)
 {
-    struct http_request *request = api->queue;
-    api->queue = request->queue_next;
-    request->queue_next = NULL;
-    if (api->queue == NULL) {
-        api->queue_end = &api->queue;
+    struct http_request **link = &api->queue;
+    while (*link != NULL && !may_turn(*link)) {
+        link = &(*link)->queue_next;
+    }
+    struct http_request *request = *link;
+    if (request != NULL) {
+        *link = request->queue_next;
+        request->queue_next = NULL;
+        api->queue_end = *link == NULL ? link : api->queue_end;
     }
     return request;
 }
 
 void http_run_queue(struct api *api)
 {
-    while (api->queue != NULL && (!api_turn_is_over(api) || api->closing)) {
-        call_route(take_queued(api));
+    struct http_request *request = api->queue;
+    while (request != NULL && (!api_turn_is_over(api) || api->closing)) {
+        request = take_queued(api);
+        if (request != NULL) {
+            call_route(request);
+        }
     }
     if (api->queue != NULL) {
         api_turn_later(api);
@@ -203,7 +218,7 @@ void http_tick(struct api *api)
     uint64_t now = loop_now_ms();
     for (struct http_request *request = api->requests; request != NULL; request = request->next) {
         bool waits = request->suspended && !request->answered &&
-                     (request->asks_core || request->waiting != NULL);
+                     (request->asks_core || request->text != NULL);
         uint64_t limit = request->asks_core ? HTTP_CORE_MS : HTTP_DURABLE_MS;
         if (waits && now - request->waits_ms >= limit) {
             give_up(request);

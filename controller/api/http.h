@@ -62,12 +62,11 @@ struct http_request {
     bool answered;
     struct MHD_Response *response;
     unsigned int status;
-    json_t *waiting;   /* an answer that waits until it is durable */
-    uint64_t records;  /* of the loop when it was made: shared.c */
-    uint64_t made_ms;  /* … and when that was; 0: it shows no state */
-    bool asks_core;    /* the core's answer is awaited */
-    uint64_t waits_ms; /* since when; of either kind */
-    void *route_data;  /* the route's own, freed by route_done */
+    struct shared_text *text; /* an answer that waits until it is durable */
+    bool asks_core;           /* the core's answer is awaited */
+    json_t *more;             /* what to add to it */
+    uint64_t waits_ms;        /* since when; of either kind */
+    void *route_data;         /* the route's own, freed by route_done */
     void (*route_done)(struct http_request *request);
 };
 

@@ -80,22 +80,32 @@ void peers_request_read(struct MHD_Connection *connection);
 void peers_request_done(struct MHD_Connection *connection);
 void peers_tick(struct api *api);
 
-/* answer.c: 200 with this tag (response taken), or 304 when the caller has it already. */
-void answer_tagged(struct http_request *request, struct MHD_Response *response, const char *tag);
+/* answer.c: sends request->text once it is durable: at once, if it is. */
+void answer_when_durable(struct http_request *request);
 
-/* shared.c */
+/* shared.c: the text of an answer, whoever it goes to. */
 enum {
     SHARED_MAX = 16,        /* answers kept */
     SHARED_MS = 250,        /* for so long */
     SHARED_SIZE_MIN = 8192, /* bytes; shorter ones are made faster than found */
     SHARED_TAG_SIZE = 128,
 };
-bool shared_answer(struct http_request *request); /* true: it was answered with one that is kept */
-/* Takes the text of an answer and keeps it; NULL: it is none to be kept, and the caller's still. */
-struct MHD_Response *shared_keep(struct http_request *request, char *text, size_t size,
-                                 const char *tag);
-/* Records so far: an answer holds as long as there are no more than when it was made. */
-uint64_t shared_records(const struct http_request *request);
+struct shared_text {
+    uint32_t uses; /* the table's, those of waiting requests, and those of answers under way */
+    size_t size;
+    char *text; /* owned */
+    char tag[SHARED_TAG_SIZE];
+    uint64_t revision; /* of the last record that it shows; may be sent when that one is durable */
+    uint64_t made_ms;
+};
+/* Takes text. The tag is "STORE-REVISION-CONTENT". Release it. */
+struct shared_text *shared_make(const struct api *api, char *text, size_t size, uint64_t revision);
+void shared_release(struct shared_text *text); /* NULL: nothing */
+struct MHD_Response *shared_response(struct shared_text *text);
+/* Keeps request->text for others, if it is an answer to be kept. */
+void shared_keep(struct http_request *request);
+/* An answer that is kept and is not older than what anybody was told of; NULL: none. Release it. */
+struct shared_text *shared_find(const struct http_request *request);
 void shared_tick(struct api *api); /* lets go of those that nobody is given any more */
 void shared_free(struct api *api);
 

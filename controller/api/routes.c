@@ -155,15 +155,26 @@ static bool is_unchanged(struct http_request *request)
         return true;
     }
     (void)text_format(now, sizeof now, "\"%s-%llu", core_globals(http_core(request))->store_id,
-                      (unsigned long long)loop_revision(http_loop(request)));
+                      (unsigned long long)loop_core_revision(http_loop(request)));
     size_t size = strlen(now);
     if (strncmp(seen, now, size) == 0 && (seen[size] == '"' || seen[size] == '-')) {
         return true;
     }
     http_problem(request, 412, "revision-mismatch", "look again, then say what you want",
                  "it is not what you have seen any more: the revision is %llu now",
-                 (unsigned long long)loop_revision(http_loop(request)));
+                 (unsigned long long)loop_core_revision(http_loop(request)));
     return false;
+}
+
+static void answer(struct http_request *request)
+{
+    request->text = shared_find(request);
+    if (request->text != NULL) {
+        request->status = 200;
+        answer_when_durable(request);
+    } else {
+        request->route->call(request);
+    }
 }
 
 void routes_call(struct http_request *request)
@@ -180,8 +191,8 @@ void routes_call(struct http_request *request)
     } else {
         request->route = route;
         drop_version(request);
-        if (http_query_check(request) && is_unchanged(request) && !shared_answer(request)) {
-            route->call(request);
+        if (http_query_check(request) && is_unchanged(request)) {
+            answer(request);
         }
     }
 }

@@ -1,54 +1,70 @@
 /* shared.c: long answers that many clients ask for at once, made once for all of them.
  *
  * A list of thousands of nodes takes milliseconds to make, and pages, exporters and operators ask for
- * the same one together. An answer is given again as long as no record was written since it was made,
- * to callers of the same role and user, for SHARED_MS: what changes without a record (steps, who is
- * connected) is never older than that. Short answers are made anew each time.
+ * the same one together. An answer that shows records up to R is given again, to callers of the same
+ * role and user, until a later record than R is durable: nobody was told of anything newer before.
+ * What changes without a record (steps, who is connected) is never older than SHARED_MS. An answer
+ * whose R is not durable yet is waited for by all who ask. Short answers are made anew each time.
  *
- *   route -> http_answer -> durable -> shared_keep() ─┐
- *   the next request: shared_answer() <───────────────┘ */
+ *   route -> http_answer ──> shared_keep() ──> durable -> sent
+ *   the next request: shared_find() <──┘ */
 #include <string.h>
 
 #include "controller/api/internal.h"
+#include "proto/base/hash.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
 enum { KEY_SIZE = 1024 };
 
-struct shared_text {
-    uint32_t uses; /* the table's, and those of answers under way */
-    size_t size;
-    char *text; /* owned */
-};
-
 struct shared {
     char *key; /* owned; NULL: free */
     struct shared_text *text;
-    char tag[SHARED_TAG_SIZE];
-    uint64_t records; /* of the loop when it was made */
-    uint64_t made_ms;
 };
 
-static void release(void *context)
+/* ---- texts ------------------------------------------------------------------------------------ */
+
+/* Steps and connections change without a record, so the revision alone would hide changes. */
+static void make_tag(const struct api *api, struct shared_text *text)
 {
-    struct shared_text *text = context;
-    if (--text->uses == 0) {
+    text_format(text->tag, sizeof(text->tag), "\"%s-%llu-%016llx\"",
+                core_globals(loop_core(api->loop))->store_id, (unsigned long long)text->revision,
+                (unsigned long long)hash_bytes(HASH_INIT, text->text, text->size));
+}
+
+struct shared_text *shared_make(const struct api *api, char *text, size_t size, uint64_t revision)
+{
+    struct shared_text *made = mem_alloc(1, sizeof(*made));
+    *made = (struct shared_text){
+        .uses = 1, .size = size, .text = text, .revision = revision, .made_ms = loop_now_ms()};
+    make_tag(api, made);
+    return made;
+}
+
+void shared_release(struct shared_text *text)
+{
+    if (text != NULL && --text->uses == 0) {
         (void)mem_free(text->text);
         (void)mem_free(text);
     }
 }
 
-static struct MHD_Response *response_of(struct shared_text *text)
+static void release_cb(void *context)
+{
+    shared_release(context);
+}
+
+struct MHD_Response *shared_response(struct shared_text *text)
 {
     text->uses++;
-    return MHD_create_response_from_buffer_with_free_callback_cls(text->size, text->text, release,
-                                                                  text);
+    return MHD_create_response_from_buffer_with_free_callback_cls(text->size, text->text,
+                                                                  release_cb, text);
 }
 
 static void drop(struct shared *shared)
 {
     if (shared->key != NULL) {
-        release(shared->text);
+        shared_release(shared->text);
         (void)mem_free(shared->key);
     }
     *shared = (struct shared){.key = NULL};
@@ -93,31 +109,26 @@ static bool key_of(const struct http_request *request, struct key *ret_key)
 
 /* ---- keeping and giving ----------------------------------------------------------------------- */
 
-uint64_t shared_records(const struct http_request *request)
+static bool holds(const struct api *api, const struct shared_text *text)
 {
-    return loop_figures(request->api->loop).records;
+    return text->revision >= loop_revision(api->loop) && loop_now_ms() - text->made_ms < SHARED_MS;
 }
 
-static bool holds(const struct http_request *request, const struct shared *shared)
-{
-    return shared->records == shared_records(request) &&
-           loop_now_ms() - shared->made_ms < SHARED_MS;
-}
-
-bool shared_answer(struct http_request *request)
+struct shared_text *shared_find(const struct http_request *request)
 {
     struct key key;
-    if (request->api->shared == NULL || !key_of(request, &key)) {
-        return false;
+    const struct api *api = request->api;
+    if (api->shared == NULL || !key_of(request, &key)) {
+        return NULL;
     }
     for (uint32_t i = 0; i < SHARED_MAX; i++) {
-        struct shared *shared = &request->api->shared[i];
-        if (shared->key != NULL && holds(request, shared) && text_equal(shared->key, key.text)) {
-            answer_tagged(request, response_of(shared->text), shared->tag);
-            return true;
+        const struct shared *shared = &api->shared[i];
+        if (shared->key != NULL && holds(api, shared->text) && text_equal(shared->key, key.text)) {
+            shared->text->uses++;
+            return shared->text;
         }
     }
-    return false;
+    return NULL;
 }
 
 /* The place of the same question, a free one, or that of the oldest answer. */
@@ -129,19 +140,18 @@ static struct shared *place(struct api *api, const char *key)
         if (shared->key != NULL && text_equal(shared->key, key)) {
             return shared;
         }
-        uint64_t age = shared->key == NULL ? 0 : shared->made_ms;
-        oldest = age < (oldest->key == NULL ? 0 : oldest->made_ms) ? shared : oldest;
+        uint64_t age = shared->key == NULL ? 0 : shared->text->made_ms;
+        oldest = age < (oldest->key == NULL ? 0 : oldest->text->made_ms) ? shared : oldest;
     }
     return oldest;
 }
 
-struct MHD_Response *shared_keep(struct http_request *request, char *text, size_t size,
-                                 const char *tag)
+void shared_keep(struct http_request *request)
 {
     struct key key;
     struct api *api = request->api;
-    if (size < SHARED_SIZE_MIN || !key_of(request, &key)) {
-        return NULL;
+    if (request->status != 200 || request->text->size < SHARED_SIZE_MIN || !key_of(request, &key)) {
+        return;
     }
     if (api->shared == NULL) {
         api->shared = mem_alloc(SHARED_MAX, sizeof(api->shared[0]));
@@ -149,20 +159,17 @@ struct MHD_Response *shared_keep(struct http_request *request, char *text, size_
     struct shared *shared = place(api, key.text);
     drop(shared);
     shared->key = mem_strdup(key.text);
-    shared->text = mem_alloc(1, sizeof(*shared->text));
-    *shared->text = (struct shared_text){.uses = 1, .size = size, .text = text};
-    (void)text_copy(shared->tag, sizeof(shared->tag), tag); /* same size */
-    shared->records = request->records;
-    shared->made_ms = request->made_ms;
-    return response_of(shared->text);
+    shared->text = request->text;
+    shared->text->uses++;
 }
 
 void shared_tick(struct api *api)
 {
     const uint64_t now_ms = loop_now_ms();
     for (uint32_t i = 0; api->shared != NULL && i < SHARED_MAX; i++) {
-        if (now_ms - api->shared[i].made_ms >= SHARED_MS) {
-            drop(&api->shared[i]);
+        struct shared *shared = &api->shared[i];
+        if (shared->key != NULL && now_ms - shared->text->made_ms >= SHARED_MS) {
+            drop(shared);
         }
     }
 }

@@ -479,15 +479,16 @@ void loop_may_pause(struct loop *loop)
     if (now_us - loop->pause_us < LOOP_PAUSE_US || loop->pausing || loop->finished) {
         return;
     }
-    loop->pausing = true;
+    loop->pause_us = now_us;
     seal(loop);
     store_poll(loop->store, &loop->store_status);
     look_at_store(loop);
-    release(loop);
+    release(loop); /* long work in its turn: it pauses for the others as well */
     if (loop->pause.callback != NULL && !loop->finished) {
+        loop->pausing = true;
         loop->pause.callback(loop->pause.context);
+        loop->pausing = false;
     }
-    loop->pausing = false;
     loop->pause_us = uv_hrtime() / 1000;
 }
 
@@ -780,6 +781,12 @@ uv_loop_t *loop_uv(const struct loop *loop)
 uint64_t loop_revision(const struct loop *loop)
 {
     return loop->revision;
+}
+
+uint64_t loop_core_revision(const struct loop *loop)
+{
+    return loop->store_status.durable_sequence + loop->store_status.pending_records +
+           batch_record_count(loop->open);
 }
 
 struct loop_figures loop_figures(const struct loop *loop)

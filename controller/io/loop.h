@@ -99,8 +99,10 @@ const struct core *loop_core(const struct loop *loop);
 struct store *loop_store(const struct loop *loop);
 uv_loop_t *loop_uv(const struct loop *loop);
 struct message_pool *loop_messages(struct loop *loop); /* what agents said comes out of it */
-uint64_t loop_revision(const struct loop *loop); /* last durable sequence: the ETag's number */
-uint64_t loop_now_ms(void);                      /* the monotonic clock of all events */
+uint64_t loop_revision(const struct loop *loop);       /* sequence of the last durable record */
+/* … of the last one that was stepped, durable or not: what loop_core() shows now. */
+uint64_t loop_core_revision(const struct loop *loop);
+uint64_t loop_now_ms(void); /* the monotonic clock of all events */
 uint64_t loop_wall_ms(void);
 
 /* True when requests are answered and nodes are judged; else text says why not. */

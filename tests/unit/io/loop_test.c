@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -122,12 +123,15 @@ static void test_held_until_durable(void **state)
     assert_int_equal(answers.count, 0);
     assert_int_equal(durable, 0);
     assert_int_equal(loop_revision(bench.loop), revision);
+    uint64_t shown = loop_core_revision(bench.loop); /* by loop_core(), not by what is durable */
+    assert_true(shown > revision);
     gate_set(&gate, false);
     assert_int_equal(client_expect(&client, MSG_WELCOME)->u.welcome.result, HELLO_WELCOME);
     assert_true(bench_until(&bench, has_answer, &answers, 2000));
     assert_int_equal(answers.last.result, 0);
     assert_true(answers.last.revision > revision);
     assert_true(bench_until(&bench, has_count, &durable, 2000));
+    assert_true(loop_revision(bench.loop) >= shown);
     /* With nothing in the way it is called at once. */
     bench_run(&bench, 50);
     uint32_t before = durable;
@@ -231,6 +235,57 @@ static void test_leaving_in_a_pause(void **state)
     uint32_t before = leaver.pauses;
     loop_may_pause(bench.loop);
     assert_int_equal(leaver.pauses, before);
+    bench_close(&bench);
+}
+
+enum { SLOW_REPLIES = 8, SLOW_MS = 6 };
+
+static void slow_reply_cb(void *context, const struct loop_answer *answer)
+{
+    uint64_t until_ms = loop_now_ms() + SLOW_MS;
+    (void)answer;
+    (*(uint32_t *)context)++;
+    while (loop_now_ms() < until_ms) {
+    }
+}
+
+static bool all_durable(void *context)
+{
+    struct store_status status;
+    store_status(context, &status);
+    return status.pending_records == 0;
+}
+
+/* What a pause lets go of can be long work itself: others have their turns within it as well. */
+static void test_pauses_within_a_pause(void **state)
+{
+    (void)state;
+    static struct gate gate = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                               .moved = PTHREAD_COND_INITIALIZER};
+    const struct bench_options options = {.hook = gate_hook, .hook_context = &gate};
+    struct bench bench;
+    bench_open(&bench, &options);
+    assert_true(bench_until(&bench, has_revision, bench.loop, 5000));
+    bench_run(&bench, 50);
+    gate_set(&gate, true);
+    uint32_t replies = 0;
+    uint32_t pauses = 0;
+    struct request request = pause_request();
+    for (int index = 0; index < SLOW_REPLIES; index++) {
+        request.automation = index % 2 == 0 ? AUTOMATION_PAUSE : AUTOMATION_RESUME;
+        assert_int_equal(loop_request(bench.loop, &request, slow_reply_cb, &replies), 0);
+    }
+    bench_run(&bench, 50);
+    assert_int_equal(replies, 0);
+    loop_set_pause(bench.loop, count_cb, &pauses);
+    gate_set(&gate, false);
+    while (!all_durable(bench.store)) { /* the loop does not run: it cannot let go of anything */
+        assert_int_equal(sched_yield(), 0);
+    }
+    loop_may_pause(bench.loop);
+    assert_int_equal(replies, SLOW_REPLIES);
+    assert_true(pauses >= SLOW_REPLIES - 1);
+    loop_forget(bench.loop, &pauses);
     bench_close(&bench);
 }
 
@@ -638,6 +693,7 @@ int main(void)
         cmocka_unit_test(test_one_answer_each),
         cmocka_unit_test(test_forget),
         cmocka_unit_test(test_leaving_in_a_pause),
+        cmocka_unit_test(test_pauses_within_a_pause),
         cmocka_unit_test(test_failing_disk),
         cmocka_unit_test(test_replay_gives_the_same_state),
         cmocka_unit_test(test_order_carries_the_file),
