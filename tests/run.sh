@@ -258,7 +258,7 @@ variant() {
     local folder=$1 cc=$2 san=$3
     shift 3
     local -a flags=("BUILD=$folder" "CC=$cc" "SAN=$san" "WERROR=1")
-    local label="$cc${san:+ $san}" part
+    local label="$cc${san:+ $san}" part kind
     local outer=$KEEPSTEP_BUILD
     if ! make_step "build: $label" "${flags[@]}" all tests; then
         return
@@ -267,27 +267,20 @@ variant() {
     local -a files
     for part in "$@"; do
         case $part in
-        unit)
-            mapfile -t files < <(list "$folder" unit)
-            programs "${files[@]}"
-            ;;
-        unit-threads)
-            mapfile -t files < <(list "$folder" unit |
-                grep -E '/unit/(base|db|io|api|agent_io|rank)/')
-            programs "${files[@]}"
-            ;;
-        fault)
-            mapfile -t files < <(list "$folder" fault)
-            programs "${files[@]}"
-            ;;
-        scenario)
-            mapfile -t files < <(list "$folder" scenario)
+        # The longest first: two run side by side.
+        programs)
+            mapfile -t files < <(for kind in scenario fault unit; do list "$folder" "$kind"; done)
             # Every commit is struck without sanitizers, and with them in the full matrix.
             if [ -n "$san" ] && [ -z "${KEEPSTEP_TEST_ALL:-}" ]; then
                 SCENARIO_EVERY=5 programs "${files[@]}"
             else
                 programs "${files[@]}"
             fi
+            ;;
+        unit-threads)
+            mapfile -t files < <(list "$folder" unit |
+                grep -E '/unit/(base|db|io|api|agent_io|rank)/')
+            programs "${files[@]}"
             ;;
         size-*) sim "a fleet of ${part#size-}" --quiet --seed 1 --nodes "${part#size-}" ;;
         # Too few for every fault to strike.
@@ -349,18 +342,18 @@ fault)
     ;;
 test)
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario fault sim-200 sim-seeds kill-1 strike-1 fuzz-3 e2e
-    variant "$root/clang-asan" clang address,undefined unit scenario fault seeds-20 traces fuzz-3
+    variant "$root" gcc "" programs sim-200 sim-seeds kill-1 strike-1 fuzz-3 e2e
+    variant "$root/clang-asan" clang address,undefined programs seeds-20 traces fuzz-3
     ;;
 test-all)
     export KEEPSTEP_TEST_ALL=1
     TEST_TIMEOUT=7200
     make_step "lint" "BUILD=$root" lint
-    variant "$root" gcc "" unit scenario fault sim-2000 sim-seeds kill-1 kill-2 kill-3 \
+    variant "$root" gcc "" programs sim-2000 sim-seeds kill-1 kill-2 kill-3 \
         strike-2 strike-3 size-2112 size-12900 fuzz-60 e2e
-    variant "$root/clang" clang "" unit scenario fault sim-200 traces e2e
-    variant "$root/gcc-asan" gcc address,undefined unit scenario fault sim-200 traces e2e
-    variant "$root/clang-asan" clang address,undefined unit scenario fault sim-200 traces fuzz-60 e2e
+    variant "$root/clang" clang "" programs sim-200 traces e2e
+    variant "$root/gcc-asan" gcc address,undefined programs sim-200 traces e2e
+    variant "$root/clang-asan" clang address,undefined programs sim-200 traces fuzz-60 e2e
     variant "$root/gcc-tsan" gcc thread unit-threads e2e
     variant "$root/clang-tsan" clang thread unit-threads
     ;;
