@@ -97,13 +97,6 @@ static void begin_session(struct agent_core *core)
     core->link.beat_ms = 0;
     core->link.beat_due = true;
     core->link.session_ms = core->now_ms;
-    core->fact_next = 0;
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
-        struct agent_attempt *a = &core->attempts[i];
-        if (a->state != AGENT_ATTEMPT_NONE && !a->ends_acked) {
-            a->ends_due = true;
-        }
-    }
     agent_mail_session(core);
 }
 
@@ -300,7 +293,8 @@ void agent_on_fact(struct agent_core *core, const struct fact *fact)
     core->link.beat_due = true;
 }
 
-/* With every regular beat, what is not acknowledged is said again. */
+/* With every regular beat, and so with the first of a session, what is not acknowledged is said
+ * again. */
 static void say_again(struct agent_core *core)
 {
     core->fact_next = 0;

@@ -165,7 +165,7 @@ static int apply_forget(struct agent_core *core, struct agent_attempt *a)
     if (job == NULL) {
         return -EINVAL;
     }
-    if (a->attempt + 1 > job->over_below) {
+    if (a->attempt >= job->over_below) {
         job->over_below = a->attempt + 1;
     }
     a->ordered = false;

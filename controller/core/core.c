@@ -477,6 +477,7 @@ static void check_nodes(const struct core *core)
         CHECK(node->d.life < node_life_count);
         rounds += node->probe_ms != 0 ? 1 : 0;
         CHECK(node->suspect_ms == 0 || !node->d.lost);
+        CHECK(node->session == 0 || (!node->d.lost && !node->d.removed));
         CHECK(node->probe_ms == 0 || node->suspect_ms != 0);
         if (node->set_aside) {
             continue; /* its life is what could be read of it */

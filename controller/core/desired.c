@@ -67,12 +67,7 @@ static void fill_stop(const struct core *core, const struct node *node, const st
     u->abort = is_hurried(core, job);
     u->grace_ms = u->abort ? job->d.recovery_grace_ms : job->d.stop_grace_ms;
     if (!job->d.launched) {
-        /* The coming attempt is not launched yet: what ended is all before it. */
-        if (job->d.attempt == 0) {
-            u->mode = DESIRED_NONE;
-            return;
-        }
-        u->attempt = job->d.attempt - 1;
+        u->attempt = job->d.attempt - 1; /* what ended is all before the coming attempt */
     }
     /* An end that is still to be proven must be kept until it is, or until a person vouches. */
     const struct mark *unproven = mark_find(core, node->d.node, MARK_RECOVERY, "unproven");
@@ -98,7 +93,7 @@ static void fill(const struct core *core, struct node *node, const struct job *j
             return; /* its ranks have ended well: whoever is there now must not start them again */
         }
         fill_run(core, job, node->d.slot, u);
-    } else {
+    } else if (job->d.launched || job->d.attempt > 0) { /* else there is nothing to stop yet */
         fill_stop(core, node, job, u);
     }
 }

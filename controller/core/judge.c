@@ -101,8 +101,7 @@ static bool rule_launch_error(const struct evidence *evidence, struct judge_verd
     /* When one rank was ended by a signal the others only gave up over it. */
     const struct fact *first = evidence->first_end;
     bool after_crash = first != NULL && first->code < 0 && first->code != evidence->common_code;
-    bool everywhere =
-        !asked_for && !after_crash && ends > 0 && (ends * 2 > in->world || ends >= MANY_RANKS);
+    bool everywhere = !asked_for && !after_crash && (ends * 2 > in->world || ends >= MANY_RANKS);
     if (!nowhere && !everywhere) {
         return false;
     }

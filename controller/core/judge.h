@@ -29,9 +29,8 @@ struct judge_input {
     uint32_t world;
     uint32_t slot_count;
     uint32_t ranks_per_node;
-    uint64_t step;        /* last completed step of the attempt, 0 = none */
-    bool first_step_seen; /* in this attempt, or any attempt of the job: ever_stepped */
-    bool ever_stepped;
+    uint64_t step;                /* last completed step of the attempt, 0 = none */
+    bool ever_stepped;            /* any attempt of the job */
     bool loading;                 /* the attempt ended while it loaded a checkpoint */
     const int32_t *restart_codes; /* EXIT_CODES_MAX each, 0 = unused */
     const int32_t *final_codes;

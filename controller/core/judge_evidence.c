@@ -332,6 +332,7 @@ void evidence_read(const struct judge_input *in, struct evidence *ret_evidence)
 
 static bool is_recent(const struct evidence *evidence, const struct judge_past *past)
 {
+    CHECK(past->job != 0); /* it was written */
     return past->job == evidence->in->job && past->age_ms <= REPEAT_MS;
 }
 

@@ -145,7 +145,6 @@ static void run_judge(struct core *core, const struct job *job, const struct inc
                                 .world = job->slot_count * job->d.ranks_per_node,
                                 .ranks_per_node = job->d.ranks_per_node,
                                 .step = incident->d.step,
-                                .first_step_seen = incident->d.step > job->d.restore_step,
                                 .ever_stepped =
                                     job->d.stepped || incident->d.step > job->d.restore_step,
                                 .loading = job->d.restore_step != 0 && job->d.restore_failures > 0,

@@ -641,14 +641,11 @@ static void look_arrival(struct core *core, struct job *job, uint8_t phase)
 {
     const struct arrival *arrival = &arrivals[phase];
     if (!all_slots(core, job, arrival->test)) {
-        if (core->t < job->phase_ms + arrival_limit(core, job, phase) || !core_ready(core)) {
-            return;
-        }
-        if (phase == PHASE_FIRST_STEP && log_steps_give_up(core, job)) {
-            return;
-        }
+        bool first_step = phase == PHASE_FIRST_STEP;
+        bool late = core->t >= job->phase_ms + arrival_limit(core, job, phase) && core_ready(core);
         /* Ranks that have begun to train wait for each other: judged as any hang. */
-        if (phase != PHASE_FIRST_STEP || !hang_name(core, job, service_now(core))) {
+        if (late && !(first_step &&
+                      (log_steps_give_up(core, job) || hang_name(core, job, service_now(core))))) {
             name_absentees(core, job, arrival->source, arrival->text, arrival->test);
         }
         return;

@@ -37,7 +37,7 @@ bool saves_are_found(const struct job *job)
 
 static bool may_look(const struct core *core, const struct job *job, const struct node *node)
 {
-    bool here = node->session != 0 && node->link == LINK_UP && !node->d.lost && !node->d.removed;
+    bool here = node->session != 0 && node->link == LINK_UP;
     bool ours = node->d.job == job->d.job;
     bool pool = job->d.pool[0] == '\0' || text_equal(job->d.pool, node->d.pool);
     return here && (ours || (pool && core_node_usable(core, node)));

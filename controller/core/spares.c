@@ -34,7 +34,7 @@ enum {
 
 static int exclude_one(const char *name, void *context)
 {
-    return text_equal(name, context) ? 1 : 0;
+    return text_equal(name, context);
 }
 
 static bool fits(const struct job *job, const struct node *node)

@@ -55,7 +55,6 @@ static void begin(struct fixture *f)
                                  .slot_count = 8,
                                  .ranks_per_node = 2,
                                  .step = 100,
-                                 .first_step_seen = true,
                                  .ever_stepped = true,
                                  .restart_codes = restart_codes,
                                  .final_codes = final_codes,
