@@ -113,6 +113,7 @@ static void carry_out(struct rig *rig, const struct core_output *output)
         if (action->kind == ACTION_REPLY) {
             rig->reply_result = action->u.reply.result;
             rig->reply_job = action->u.reply.job;
+            rig->reply_changed = action->u.reply.changed;
             text_copy(rig->reply_text, TEXT_SIZE, action->u.reply.text);
         } else if (action->kind == ACTION_CLOSE && node != NULL) {
             node->session = 0;

@@ -115,6 +115,7 @@ struct rig {
     uint32_t *fences; /* how often the hook was started for each node */
     int32_t reply_result;
     uint32_t reply_job;
+    bool reply_changed;
     char reply_text[TEXT_SIZE];
     bool no_library; /* the ranks' programs do not use it */
     /* Synchronous, and without the library: global rank 0 alone prints each step that can be

@@ -166,6 +166,14 @@ static void test_fence_not_with_too_few_to_ask(void **state)
     assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_RUNNING);
 }
 
+/* Four that are known are as many as are asked. */
+static void test_fence_with_just_enough_to_ask(void **state)
+{
+    struct core_rig *rig = *state;
+    fence_with(rig, false, 700000, 4, AGENT_FENCE_ASKED, false);
+    assert_true(rig_state(rig, 1, 0, NULL) >= AGENT_ATTEMPT_STOPPING);
+}
+
 static void test_fence_all_three(void **state)
 {
     struct core_rig *rig = *state;
@@ -217,6 +225,7 @@ int main(void)
         RIG_TEST(test_impossible_peers_are_refused),
         RIG_TEST(test_fence_by_an_agent_that_never_had_a_session),
         RIG_TEST(test_fence_not_with_too_few_to_ask),
+        RIG_TEST(test_fence_with_just_enough_to_ask),
         RIG_TEST(test_fence_all_three),
         RIG_TEST(test_fence_not_while_steps_move),
         RIG_TEST(test_fence_not_before_its_time),

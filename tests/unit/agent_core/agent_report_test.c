@@ -235,6 +235,32 @@ static void test_exchange(void **state)
     assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ANSWER), 1);
 }
 
+/* As many keys as the limit says are kept; one more is counted, and takes no place of theirs. */
+static void test_exchange_up_to_its_limit(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 1, 0);
+    const uint64_t refused = rig_counters(rig).too_many;
+    struct agent_mail put = {.kind = AGENT_MAIL_EXCHANGE};
+    put.u.exchange.kind = EXCHANGE_PUT;
+    for (uint32_t i = 0; i <= rig->limits.exchange_keys; i++) {
+        assert_int_equal(rig_counters(rig).too_many, refused);
+        put.id = i + 1;
+        (void)text_format(put.u.exchange.key, EXCHANGE_KEY_SIZE, "key-%u", i);
+        mail(rig, &put);
+    }
+    assert_int_equal(rig_counters(rig).too_many, refused + 1);
+    struct agent_mail get = {.kind = AGENT_MAIL_EXCHANGE, .local_rank = 1};
+    get.u.exchange.kind = EXCHANGE_GET;
+    for (uint32_t i = 0; i < rig->limits.exchange_keys; i++) { /* each is answered here */
+        get.id = i + 1;
+        (void)text_format(get.u.exchange.key, EXCHANGE_KEY_SIZE, "key-%u", i);
+        mail(rig, &get);
+        assert_int_equal(rig_actions(rig, AGENT_ACTION_MAIL_ANSWER), 1);
+    }
+}
+
 /* What an attempt asked for is forgotten with it; what the next one asks for is not. */
 static void test_exchange_ends_with_its_attempt(void **state)
 {
@@ -472,6 +498,7 @@ int main(void)
         RIG_TEST(test_health_is_told),
         RIG_TEST(test_goodbye),
         RIG_TEST(test_exchange),
+        RIG_TEST(test_exchange_up_to_its_limit),
         RIG_TEST(test_exchange_ends_with_its_attempt),
         RIG_TEST(test_checkpoints),
         RIG_TEST(test_mail_past_its_limit),

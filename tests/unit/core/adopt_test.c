@@ -234,6 +234,28 @@ static void test_nobody_claims_a_slot(void **state)
     expect_adopted(&old);
 }
 
+/* It claimed the slot, and says nothing of it any more. */
+static void test_a_claim_ends_with_its_report(void **state)
+{
+    (void)state;
+    struct old old = old_store(true);
+    struct rig_node *spare = &old.rig->nodes[old.spare];
+    assert_int_equal(spare->attempt_count, 1);
+    spare->attempts[1] = spare->attempts[0];
+    spare->attempts[0].report.attempt = 0;
+    spare->attempts[0].report.empty = true;
+    spare->attempt_count = 2;
+    rig_run(old.rig, 2000);
+    const struct rig_attempt claim = spare->attempts[1];
+    spare->attempt_count = 1;
+    rig_run(old.rig, 2000);
+    assert_int_equal(adopt(old.rig), -EBUSY);
+    assert_non_null(strstr(old.rig->reply_text, "nobody reports slot 1 of demo at attempt 1"));
+    spare->attempts[0] = claim;
+    rig_run(old.rig, 2000);
+    expect_adopted(&old);
+}
+
 static void test_ranks_of_another_shape(void **state)
 {
     (void)state;
@@ -283,6 +305,68 @@ static void test_cancel_waits_for_adopt(void **state)
     rig_free(old.rig);
 }
 
+/* ---- ranks of nobody -------------------------------------------------------------------------- */
+
+/* Ranks of a running job on so many nodes that hold no slot of it. */
+static struct rig *with_strays(uint32_t count, uint32_t strays[])
+{
+    struct rig *rig = rig_create(NODES, 1);
+    rig_connect_all(rig);
+    struct job_spec spec = rig_spec("demo", SLOTS);
+    const uint32_t job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 10000));
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < NODES && found < count; i++) {
+        if (rig->nodes[i].attempt_count == 0) {
+            strays[found++] = i;
+            rig->nodes[i].attempts[0] = rig->nodes[rig_node_of(rig, job, 1)].attempts[0];
+            rig->nodes[i].attempt_count = 1;
+        }
+    }
+    assert_int_equal(found, count);
+    rig_run(rig, 2000);
+    return rig;
+}
+
+/* Said also when it is the only thing that an adoption did, and not when there was nothing. */
+static void test_one_set_alone_is_a_change(void **state)
+{
+    (void)state;
+    uint32_t stray;
+    struct rig *rig = with_strays(1, &stray);
+    assert_int_equal(adopt(rig), 0);
+    assert_string_equal(rig->reply_text, "1 set of foreign ranks adopted");
+    assert_true(rig->reply_changed);
+    assert_int_equal(adopt(rig), 0);
+    assert_string_equal(rig->reply_text, "0 sets of foreign ranks adopted");
+    assert_false(rig->reply_changed);
+    rig_replay_check(rig);
+    rig_free(rig);
+}
+
+/* Ranks end on the nodes that a person names, on no others; without a name, on all that are left. */
+static void test_foreign_ranks_end_where_they_are_named(void **state)
+{
+    (void)state;
+    uint32_t strays[2];
+    struct rig *rig = with_strays(2, strays);
+    const uint32_t id = strays[0] + 1;
+    struct request request = {.verb = REQUEST_STOP_FOREIGN, .nodes = &id, .node_count = 1};
+    assert_int_equal(rig_request(rig, &request), 0);
+    assert_string_equal(rig->reply_text, "1 set of foreign ranks told to stop");
+    assert_true(rig->reply_changed);
+    rig_run(rig, 2000);
+    assert_true(rig->nodes[strays[0]].stops_heard > 0);
+    assert_int_equal(rig->nodes[strays[1]].stops_heard, 0);
+    request.node_count = 0;
+    assert_int_equal(rig_request(rig, &request), 0);
+    rig_run(rig, 2000);
+    assert_true(rig->nodes[strays[1]].stops_heard > 0);
+    assert_int_equal(alive(rig, 0), SLOTS);
+    rig_replay_check(rig);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,10 +377,13 @@ int main(void)
         cmocka_unit_test(test_holder_went_to_another_job),
         cmocka_unit_test(test_two_claim_one_slot),
         cmocka_unit_test(test_nobody_claims_a_slot),
+        cmocka_unit_test(test_a_claim_ends_with_its_report),
         cmocka_unit_test(test_ranks_of_another_shape),
         cmocka_unit_test(test_a_counter_without_a_successor),
         cmocka_unit_test(test_marked_node_is_undrained_first),
         cmocka_unit_test(test_cancel_waits_for_adopt),
+        cmocka_unit_test(test_one_set_alone_is_a_change),
+        cmocka_unit_test(test_foreign_ranks_end_where_they_are_named),
     };
     return cmocka_run_group_tests_name("adopt", tests, NULL, NULL);
 }

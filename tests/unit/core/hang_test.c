@@ -692,6 +692,34 @@ static void left_inside(void **state)
     machine_free(m);
 }
 
+/* A ring of waits without an end: each of three stages waits for the one before it. The first has
+ * done a step more than the second, so what the second waits for was sent and never came. */
+static void who_is_a_step_further_sends_no_more(void **state)
+{
+    (void)state;
+    struct machine *m = machine_create(1, 3, 1, 1, "tp-cp-pp-dp");
+    for (uint32_t rank = 0; rank < m->world; rank++) {
+        tell(m, rank);
+        m->scratch->ranks[rank].communicator_count = 1;
+        m->scratch->ranks[rank].step = 5;
+        m->scratch->ranks[rank].communicators = &m->reports[rank][PP];
+        m->reports[rank][PP].enqueued = 12;
+        m->reports[rank][PP].completed = 11;
+        m->reports[rank][PP].operation = OPERATION_RECEIVE;
+        m->reports[rank][PP].peer = (int32_t)((rank + 2) % 3);
+    }
+    again(m);
+    assert_int_equal(m->found.root_count, 0); /* nothing tells one from another */
+    m->scratch->ranks[0].step = 6;
+    again(m);
+    assert_int_equal(m->found.root_count, 2);
+    assert_int_equal(m->found.roots[0].rank, 1);
+    assert_int_equal(m->found.roots[0].peer, 0);
+    assert_int_equal(m->found.roots[1].rank, 0);
+    assert_int_equal(m->found.roots[0].kind, HANG_PAIR);
+    machine_free(m);
+}
+
 /* Communicators by name join whoever gives them that name; impossible numbers name nobody. */
 static void other_communicators(void **state)
 {
@@ -826,6 +854,7 @@ int main(void)
         cmocka_unit_test(nobody_tells),
         cmocka_unit_test(one_is_in_another_phase),
         cmocka_unit_test(left_inside),
+        cmocka_unit_test(who_is_a_step_further_sends_no_more),
         cmocka_unit_test(other_communicators),
         cmocka_unit_test(the_first_are_named),
         cmocka_unit_test(much_to_read),

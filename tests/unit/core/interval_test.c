@@ -366,6 +366,13 @@ static void what_a_program_does_by_itself_is_shown(void **state)
     core_interval(rig->core, core_job(rig->core, job), &interval);
     assert_in_range(interval.each_ms, 40000, 40100);
     assert_int_equal(interval.saves, 2);
+    /* A failure lies between the last two: their distance tells nothing of the program. */
+    rig_end_rank(rig, rig_node_of(rig, job, 0), 0, RANK_EXITED, 1);
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 1000));
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    rig_save(rig, job, 30);
+    core_interval(rig->core, core_job(rig->core, job), &interval);
+    assert_int_equal(interval.each_ms, 0);
     end(rig);
 }
 

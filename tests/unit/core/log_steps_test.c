@@ -157,6 +157,27 @@ static void the_limit_is_learned(void **state)
     (void)rig_free(rig);
 }
 
+/* A few short steps among long ones do not make the long ones suspicious. */
+static void the_usual_gap_decides(void **state)
+{
+    (void)state;
+    enum { SHORT_MS = 10000, LONG_MS = 150000, SHORT = 5, LONG = 9 };
+    struct rig *rig = printing(6, 1);
+    const uint32_t job = submit(rig, LOG_STEPS_ELSE);
+    rig->step_ms = SHORT_MS;
+    assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    rig_run(rig, SHORT * SHORT_MS);
+    for (uint32_t i = 0; i < LONG; i++) {
+        pause_for(rig, LONG_MS - SHORT_MS);
+    }
+    assert_in_range(core_job(rig->core, job)->log.gap_max_ms, LONG_MS, LONG_MS + 2000);
+    rig->steps_stopped = true;
+    rig_run(rig, 5 * LONG_MS - SHORT_MS);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 2 * SHORT_MS));
+    (void)rig_free(rig);
+}
+
 /* A program that begins again by itself, from a step long ago. */
 static void steps_that_go_back_are_no_gap(void **state)
 {
@@ -259,6 +280,7 @@ int main(void)
         cmocka_unit_test(what_nobody_reads_does_not_hang),
         cmocka_unit_test(steps_count_only_where_they_are_wanted),
         cmocka_unit_test(the_limit_is_learned),
+        cmocka_unit_test(the_usual_gap_decides),
         cmocka_unit_test(steps_that_go_back_are_no_gap),
         cmocka_unit_test(a_save_that_was_removed_was_one),
         cmocka_unit_test(a_hiccup_shortens_no_limit),

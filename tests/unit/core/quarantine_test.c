@@ -1,5 +1,5 @@
-/* quarantine_test.c: a row about a node that cannot be read, each kind of them in turn. The
- * controller starts, says so, leaves that node alone and goes on with all the others. */
+/* quarantine_test.c: a row about a node that cannot be read, each kind of them in turn, or one about
+ * a job. The controller starts, says so, leaves that one alone and goes on with all the others. */
 #include "tests/lib/test.h"
 
 #include <errno.h>
@@ -37,7 +37,9 @@ static void restart_without(struct rig *rig, uint32_t bad)
     for (uint32_t i = 0; i < rig->record_count; i++) {
         const struct record *record = &rig->records[i];
         struct err err = {0};
-        if (i == bad) {
+        if (i == bad && record_owner(record->kind) == RECORD_OF_JOB) {
+            core_quarantine(rig->core, record->job);
+        } else if (i == bad) {
             assert_int_equal(record_owner(record->kind), RECORD_OF_NODE);
             assert_int_equal(core_quarantine_node(rig->core, record->node, record->subject + 5), 0);
         } else if (core_replay(rig->core, record, &err) < 0) {
@@ -228,11 +230,39 @@ static void test_removed_and_joined_anew(void **state)
     rig_free(bad.rig);
 }
 
+/* Of a job: what it has is not known for sure. Its ranks train on, and nothing that they say is
+ * kept, so that what was kept before is not made worse. */
+static void test_job(void **state)
+{
+    (void)state;
+    struct bad bad = running();
+    uint32_t row = 0;
+    while (bad.rig->records[row].kind != RECORD_checkpoint_moved_kind) {
+        row++;
+    }
+    restart_without(bad.rig, row);
+    const struct job *job = core_job(bad.rig->core, bad.job);
+    assert_true(job->d.quarantined);
+    const uint32_t records = bad.rig->record_count;
+    rig_save(bad.rig, bad.job, 1000);
+    assert_false(bad.rig->save_answer.accepted);
+    assert_string_equal(bad.rig->save_answer.text, "no such job is at work here");
+    rig_run(bad.rig, 60000);
+    assert_int_equal(bad.rig->record_count, records);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        const struct rig_node *node = &bad.rig->nodes[rig_node_of(bad.rig, bad.job, slot)];
+        assert_int_equal(node->attempt_count, 1);
+        assert_false(node->attempts[0].report.stop_seen);
+    }
+    rig_free(bad.rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spare),
         cmocka_unit_test(test_holder),
+        cmocka_unit_test(test_job),
         cmocka_unit_test(test_snapshot_keeps_it),
         cmocka_unit_test(test_unknown_node_is_no_node),
         cmocka_unit_test(test_misplaced_ranks_live_on),

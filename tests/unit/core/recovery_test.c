@@ -313,6 +313,84 @@ static void test_no_spare_waits_and_goes_on(void **state)
     rig_free(rig);
 }
 
+static void say_fault(struct rig *rig, uint32_t node, uint8_t severity)
+{
+    struct message m = {.kind = MSG_FACT};
+    struct fact *fact = &m.u.fact.fact;
+    *fact = (struct fact){.source = FACT_PROBE,
+                          .severity = severity,
+                          .sequence = ++rig->nodes[node].fact_sequence,
+                          .rank = -1,
+                          .gpu = -1,
+                          .port = -1,
+                          .code = 48};
+    text_copy(fact->text, TEXT_SIZE, "xid 48");
+    rig_send(rig, node, &m);
+}
+
+/* However long the job waits for a spare: one fault is one strike. */
+static void test_one_fault_is_one_strike(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(4, 4, &job);
+    uint32_t victim = rig_node_of(rig, job, 2);
+    say_fault(rig, victim, 3);
+    rig_run(rig, 120000);
+    assert_true(core_job(rig->core, job)->waiting_spare);
+    assert_int_equal(rig_count(rig, RECORD_strike_kind), 1);
+    assert_int_equal(core_mark_count(rig->core, victim + 1), 1);
+    rig_free(rig);
+}
+
+/* The job is cancelled before anybody is blamed: a node that is broken stays out, and one that only
+ * said something does not. */
+static void test_a_fault_outlives_a_cancelled_job(void **state)
+{
+    (void)state;
+    for (uint8_t severity = 2; severity <= 3; severity++) {
+        uint32_t job;
+        struct rig *rig = running(4, 4, &job);
+        uint32_t node = rig_node_of(rig, job, 2);
+        say_fault(rig, node, severity);
+        assert_int_equal(core_job(rig->core, job)->d.state, JOB_RECOVERING);
+        assert_int_equal(rig_job(rig, REQUEST_CANCEL, job), 0);
+        assert_true(rig_until(rig, job, JOB_CANCELLED, 20000));
+        assert_int_equal(core_mark_count(rig->core, node + 1), severity == 3 ? 1 : 0);
+        rig_run(rig, 2000);
+        assert_true(core_node_usable(rig->core, core_node(rig->core, node + 1)) == (severity == 2));
+        rig_replay_check(rig);
+        rig_free(rig);
+    }
+}
+
+/* Cancelled in phase check, while an agent that was wrong about the end of the attempt before says
+ * so: cancelled is said when its ranks are gone, or their node fenced. */
+static void test_a_cancel_waits_for_ranks_that_turn_up(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, 4, &job);
+    for (uint32_t i = 0; i < 6; i++) {
+        rig->nodes[i].ignore_check = true;
+    }
+    rig_end_rank(rig, rig_node_of(rig, job, 2), 0, RANK_EXITED, 1);
+    assert_true(rig_until_phase(rig, job, PHASE_CHECK, 10000));
+    struct rig_node *node = &rig->nodes[rig_node_of(rig, job, 1)];
+    node->ignore_stop = true;
+    node->attempts[0].report.empty = false;
+    node->attempts[0].report.ranks[0].state = RANK_RUNNING;
+    rig_run(rig, 2000);
+    assert_int_equal(rig_job(rig, REQUEST_CANCEL, job), 0);
+    rig_run(rig, 5000);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_STOPPING);
+    assert_true(rig_until(rig, job, JOB_CANCELLED, 60000));
+    const uint32_t id = core_node_find(rig->core, node->name);
+    assert_string_equal(core_mark(rig->core, id, 0)->d.code, "unproven");
+    rig_replay_check(rig);
+    rig_free(rig);
+}
+
 static void test_empty_store_stops_nobody(void **state)
 {
     (void)state;
@@ -523,6 +601,25 @@ static void test_bad_spare_is_marked_and_the_next_taken(void **state)
     rig_free(rig);
 }
 
+/* Whoever stays has been checked when it came in. The port alone is new. */
+static void test_a_restart_in_place_asks_for_a_port_only(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(4, 4, &job);
+    for (uint32_t slot = 1; slot < 4; slot++) {
+        rig->nodes[rig_node_of(rig, job, slot)].check_fails = true;
+    }
+    rig->nodes[rig_node_of(rig, job, 0)].port_taken = true;
+    const uint32_t ports = rig_count(rig, RECORD_port_chosen_kind);
+    rig_end_rank(rig, rig_node_of(rig, job, 2), 0, RANK_EXITED, 1);
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 1000));
+    assert_true(rig_until(rig, job, JOB_RUNNING, 10000));
+    assert_int_equal(core_job(rig->core, job)->d.attempt, 1);
+    assert_int_equal(rig_count(rig, RECORD_port_chosen_kind), ports + 2);
+    rig_free(rig);
+}
+
 static void test_port_in_use_takes_the_next(void **state)
 {
     (void)state;
@@ -577,6 +674,9 @@ int main(void)
         cmocka_unit_test(test_cancel_wins_in_every_phase),
         cmocka_unit_test(test_node_that_cannot_be_emptied_is_fenced_and_swapped),
         cmocka_unit_test(test_no_spare_waits_and_goes_on),
+        cmocka_unit_test(test_one_fault_is_one_strike),
+        cmocka_unit_test(test_a_fault_outlives_a_cancelled_job),
+        cmocka_unit_test(test_a_cancel_waits_for_ranks_that_turn_up),
         cmocka_unit_test(test_empty_store_stops_nobody),
         cmocka_unit_test(test_yesterdays_store_stops_nobody),
         cmocka_unit_test(test_a_bad_command_is_a_launch_error),
@@ -587,6 +687,7 @@ int main(void)
         cmocka_unit_test(test_who_has_not_heard_the_stop_is_told_again),
         cmocka_unit_test(test_late_commit_is_refused),
         cmocka_unit_test(test_bad_spare_is_marked_and_the_next_taken),
+        cmocka_unit_test(test_a_restart_in_place_asks_for_a_port_only),
         cmocka_unit_test(test_port_in_use_takes_the_next),
         cmocka_unit_test(test_time_sums_to_wall),
     };

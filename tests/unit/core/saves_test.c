@@ -99,6 +99,36 @@ static void test_a_first_start_takes_what_is_there(void **state)
     end(rig);
 }
 
+/* A node that does not answer now would not answer this either. */
+static void test_a_quiet_node_is_not_asked(void **state)
+{
+    (void)state;
+    struct rig *rig = with_folder(READER_MEGATRON);
+    (void)rig_lay(rig, 10, 0);
+    rig_quiet(rig, 0, RIG_PEER_OK);
+    rig_run(rig, 4000);
+    assert_int_equal(core_node(rig->core, 1)->link, LINK_SUSPECT);
+    assert_int_not_equal(core_node(rig->core, 1)->session, 0);
+    uint32_t job = submit(rig, READER_MEGATRON);
+    assert_true(rig_until_phase(rig, job, PHASE_LAUNCH, 2000));
+    assert_int_equal(restored(rig, job), 10);
+    end(rig);
+}
+
+/* Two attempts came as far as that: what the later one wrote has all that was mended since. */
+static void test_of_one_step_the_later_attempt_is_taken(void **state)
+{
+    (void)state;
+    struct rig *rig = with_folder(READER_KEEPSTEP);
+    for (uint32_t attempt = 0; attempt < 3; attempt++) {
+        (void)rig_lay(rig, 10, attempt);
+    }
+    uint32_t job = running(rig, READER_KEEPSTEP);
+    assert_int_equal(restored(rig, job), 10);
+    assert_int_equal(core_job(rig->core, job)->d.restore_attempt, 2);
+    end(rig);
+}
+
 static void test_a_save_is_seen_while_it_runs(void **state)
 {
     (void)state;
@@ -728,6 +758,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_first_start_takes_what_is_there),
+        cmocka_unit_test(test_a_quiet_node_is_not_asked),
+        cmocka_unit_test(test_of_one_step_the_later_attempt_is_taken),
         cmocka_unit_test(test_a_save_is_seen_while_it_runs),
         cmocka_unit_test(test_the_last_save_is_found_before_the_restore),
         cmocka_unit_test(test_what_changed_since_it_was_recorded_is_passed_over),
