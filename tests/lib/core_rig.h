@@ -73,7 +73,8 @@ struct rig_node {
     uint64_t fact_sequence;
     struct msg_peers peers; /* as told last */
     uint32_t peers_heard;   /* times */
-    uint32_t stops_heard;   /* orders to stop anything, repeated ones too */
+    uint32_t runs_heard;    /* orders to run anything, repeated ones too */
+    uint32_t stops_heard;   /* … to stop anything */
     struct rig_told told[RIG_RANKS];
     uint32_t attempt_count;
     struct rig_attempt attempts[ATTEMPTS_PER_NODE_MAX];

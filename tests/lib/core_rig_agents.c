@@ -141,6 +141,7 @@ void rig_deliver(struct rig *rig, struct rig_node *node, const struct message *m
         return;
     case MSG_DESIRED:
         if (m->u.desired.mode == DESIRED_RUN) {
+            node->runs_heard++;
             obey_run(rig, node, &m->u.desired);
         } else if (m->u.desired.mode == DESIRED_STOP) {
             node->stops_heard++;

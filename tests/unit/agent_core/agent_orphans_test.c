@@ -54,6 +54,25 @@ static void stop_and_forget(struct core_rig *rig, uint32_t job, uint32_t attempt
     rig_order(rig, &stop);
 }
 
+/* Its folder is what keeps it from being started again, until the controller says that it may go. */
+static void test_foreign_is_kept_until_it_may_go(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_simple(rig, AGENT_EVENT_START);
+    struct agent_shim_view view = rig_view();
+    rig_shim(rig, 4, 2, &view);
+    rig_scanned(rig, 0);
+    rig_connect(rig);
+    rig_stop(rig, 4, 2);
+    rig_ended(rig, 4, 2, RANK_SIGNALED, 15);
+    rig_pass(rig, 5000);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_FORGET), 0);
+    assert_int_equal(rig_state(rig, 4, 2, NULL), AGENT_ATTEMPT_EMPTY);
+    stop_and_forget(rig, 4, 2);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_FORGET), 1);
+    assert_int_equal(rig_state(rig, 4, 2, NULL), AGENT_ATTEMPT_NONE);
+}
+
 static void lose_shim(struct core_rig *rig, uint32_t job, uint32_t attempt)
 {
     struct agent_event event = {.kind = AGENT_EVENT_SHIM_LOST, .job = job, .attempt = attempt};
@@ -208,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RIG_TEST(test_foreign_is_reported_and_left),
         RIG_TEST(test_foreign_is_adopted),
+        RIG_TEST(test_foreign_is_kept_until_it_may_go),
         RIG_TEST(test_orphans),
         RIG_TEST(test_orphans_have_no_grace),
         RIG_TEST(test_no_waiver_before_the_deadline),

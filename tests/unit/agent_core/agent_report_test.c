@@ -75,6 +75,34 @@ static void test_what_is_past_is_not_in_every_beat(void **state)
     assert_true(beat->attempts[0].empty);
 }
 
+static void end_of(struct core_rig *rig, uint32_t job, uint32_t attempt, bool acknowledged)
+{
+    rig_running(rig, job, attempt);
+    rig_ended(rig, job, attempt, RANK_EXITED, 1);
+    const struct message *ends = rig_sent(rig, MSG_RANK_ENDS);
+    assert_non_null(ends);
+    struct message ack = {.kind = MSG_ACK};
+    ack.u.ack.term = 1;
+    ack.u.ack.ends_sequence = ends->u.rank_ends.sequence;
+    if (acknowledged) {
+        rig_message(rig, &ack);
+    }
+}
+
+/* More attempts are kept than a beat has room for: it tells of the one whose end is news. */
+static void test_news_goes_before_what_is_acknowledged(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    for (uint32_t job = 1; job <= ATTEMPTS_PER_NODE_MAX; job++) {
+        end_of(rig, job, 5, true);
+    }
+    end_of(rig, 9, 0, false);
+    const struct msg_beat *beat = next_beat(rig);
+    assert_int_equal(beat->attempt_count, ATTEMPTS_PER_NODE_MAX);
+    assert_int_equal(beat->attempts[0].job, 9);
+}
+
 static void test_ends_of_a_time_away(void **state)
 {
     struct core_rig *rig = *state;
@@ -490,6 +518,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RIG_TEST(test_ends_are_said_until_acknowledged),
         RIG_TEST(test_what_is_past_is_not_in_every_beat),
+        RIG_TEST(test_news_goes_before_what_is_acknowledged),
         RIG_TEST(test_ends_of_a_time_away),
         RIG_TEST(test_facts),
         RIG_TEST(test_facts_that_nobody_acknowledges),

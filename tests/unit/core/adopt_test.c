@@ -337,6 +337,7 @@ static void test_one_set_alone_is_a_change(void **state)
     assert_int_equal(adopt(rig), 0);
     assert_string_equal(rig->reply_text, "1 set of foreign ranks adopted");
     assert_true(rig->reply_changed);
+    assert_int_equal(rig->reply_job, 0); /* it is about all of them */
     assert_int_equal(adopt(rig), 0);
     assert_string_equal(rig->reply_text, "0 sets of foreign ranks adopted");
     assert_false(rig->reply_changed);

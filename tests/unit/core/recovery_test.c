@@ -328,15 +328,24 @@ static void say_fault(struct rig *rig, uint32_t node, uint8_t severity)
     rig_send(rig, node, &m);
 }
 
-/* However long the job waits for a spare: one fault is one strike. */
+/* However long the recovery stands, first for a listing that does not come and then for a spare: one
+ * fault is one strike. */
 static void test_one_fault_is_one_strike(void **state)
 {
     (void)state;
-    uint32_t job;
-    struct rig *rig = running(4, 4, &job);
+    struct rig *rig = rig_create(4, 1);
+    rig_connect_all(rig);
+    struct job_spec spec = rig_spec("demo", 4);
+    spec.reader = READER_KEEPSTEP;
+    uint32_t job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
     uint32_t victim = rig_node_of(rig, job, 2);
+    rig->save_silent = true;
     say_fault(rig, victim, 3);
-    rig_run(rig, 120000);
+    rig_run(rig, 10000);
+    assert_int_equal(core_node(rig->core, victim + 1)->d.job, job);
+    assert_int_equal(rig_count(rig, RECORD_strike_kind), 1);
+    rig_run(rig, 60000);
     assert_true(core_job(rig->core, job)->waiting_spare);
     assert_int_equal(rig_count(rig, RECORD_strike_kind), 1);
     assert_int_equal(core_mark_count(rig->core, victim + 1), 1);
@@ -488,6 +497,20 @@ static void test_hang_is_found(void **state) /* B20 */
     rig_run(rig, 31500);
     assert_int_equal(core_job(rig->core, job)->d.state, JOB_RECOVERING);
     assert_int_equal(last_recovery(rig)->d.cause, CAUSE_HANG);
+    rig_free(rig);
+}
+
+/* Whoever says that it runs the attempt has heard its order: nothing is sent with every beat. */
+static void test_an_order_is_said_once(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(6, 4, &job);
+    rig_run(rig, 2000);
+    const uint32_t heard = rig->nodes[rig_node_of(rig, job, 2)].runs_heard;
+    assert_true(heard > 0);
+    rig_run(rig, 20000);
+    assert_int_equal(rig->nodes[rig_node_of(rig, job, 2)].runs_heard, heard);
     rig_free(rig);
 }
 
@@ -683,6 +706,7 @@ int main(void)
         cmocka_unit_test(test_two_triggers_make_one_attempt),
         cmocka_unit_test(test_controller_stall_kills_nobody),
         cmocka_unit_test(test_hang_is_found),
+        cmocka_unit_test(test_an_order_is_said_once),
         cmocka_unit_test(test_an_end_that_is_heard_first),
         cmocka_unit_test(test_who_has_not_heard_the_stop_is_told_again),
         cmocka_unit_test(test_late_commit_is_refused),
