@@ -22,6 +22,41 @@ static void test_order_is_durable_before_the_start(void **state)
     assert_int_equal(rig_actions(rig, AGENT_ACTION_START), 0);
 }
 
+static void fail_launch(struct core_rig *rig, uint32_t job)
+{
+    struct agent_event event = {
+        .kind = AGENT_EVENT_LAUNCH_FAILED, .job = job, .text = "no memory for a process"};
+    rig_step(rig, &event);
+}
+
+/* No process was made: that is told with its reason, and it is not tried again. */
+static void test_a_launch_that_fails_is_told(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_run(rig, 1, 0);
+    rig_scanned(rig, 1);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_START), 1);
+    fail_launch(rig, 1);
+    assert_true(rig_recorded(rig, AGENT_RECORD_REFUSED));
+    const struct message *ends = rig_sent(rig, MSG_RANK_ENDS);
+    assert_non_null(ends);
+    assert_true(ends->u.rank_ends.report.refused);
+    assert_string_equal(ends->u.rank_ends.report.text, "no memory for a process");
+    assert_int_equal(ends->u.rank_ends.report.ranks[0].state, RANK_UNSTARTED);
+    rig_run(rig, 1, 0);
+    rig_pass(rig, 5000);
+    assert_int_equal(rig_actions(rig, AGENT_ACTION_START), 0);
+    assert_int_equal(rig_state(rig, 1, 0, NULL), AGENT_ATTEMPT_REFUSED);
+    /* A word that comes when its ranks run, or have run, is none. */
+    rig_running(rig, 2, 0);
+    fail_launch(rig, 2);
+    assert_int_equal(rig_state(rig, 2, 0, NULL), AGENT_ATTEMPT_RUNNING);
+    rig_ended(rig, 2, 0, RANK_EXITED, 0);
+    fail_launch(rig, 2);
+    assert_int_equal(rig_state(rig, 2, 0, NULL), AGENT_ATTEMPT_EMPTY);
+}
+
 static void test_an_attempt_starts_once(void **state)
 {
     struct core_rig *rig = *state;
@@ -246,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(test_order_is_durable_before_the_start),
+        RIG_TEST(test_a_launch_that_fails_is_told),
         RIG_TEST(test_an_attempt_starts_once),
         RIG_TEST(test_start_after_a_crash_between_record_and_act),
         RIG_TEST(test_hold_does_not_start),

@@ -334,6 +334,27 @@ static void test_checkpoints(void **state)
     assert_null(rig_sent(rig, MSG_CHECKPOINT));
 }
 
+/* What one attempt has saved is still told when another one is forgotten. */
+static void test_checkpoints_of_others_stay(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_running(rig, 2, 0);
+    rig_running(rig, 1, 0);
+    struct agent_mail commit = {.kind = AGENT_MAIL_CHECKPOINT, .id = 9};
+    commit.u.checkpoint.kind = CHECKPOINT_COMMIT;
+    commit.u.checkpoint.step = 100;
+    mail(rig, &commit);
+    assert_non_null(rig_sent(rig, MSG_CHECKPOINT));
+    struct msg_desired stop = rig_stop_order(rig, 2, 0);
+    stop.forget = true;
+    rig_order(rig, &stop);
+    rig_ended(rig, 2, 0, RANK_EXITED, 0);
+    assert_int_equal(rig_state(rig, 2, 0, NULL), AGENT_ATTEMPT_NONE);
+    rig_tick(rig, 5000);
+    assert_non_null(rig_sent(rig, MSG_CHECKPOINT));
+}
+
 static void test_mail_past_its_limit(void **state)
 {
     struct core_rig *rig = *state;
@@ -494,6 +515,12 @@ static void test_ranks_that_are_not_there(void **state)
     struct agent_mailbox_view view = {.valid = true, .local_rank = ranks, .step = 50, .phase = 3};
     struct agent_event event = {.kind = AGENT_EVENT_MAILBOX, .job = 1, .mailbox = &view};
     rig_step(rig, &event);
+    event.attempt = 7; /* nothing is known of that one */
+    view.local_rank = 0;
+    rig_step(rig, &event);
+    event.attempt = 0;
+    view.valid = false; /* it could not be read */
+    rig_step(rig, &event);
     const struct agent_printed printed = {.local_rank = ranks, .step = 50};
     event = (struct agent_event){.kind = AGENT_EVENT_PRINTED, .job = 1, .printed = &printed};
     rig_step(rig, &event);
@@ -530,6 +557,7 @@ int main(void)
         RIG_TEST(test_exchange_up_to_its_limit),
         RIG_TEST(test_exchange_ends_with_its_attempt),
         RIG_TEST(test_checkpoints),
+        RIG_TEST(test_checkpoints_of_others_stay),
         RIG_TEST(test_mail_past_its_limit),
         RIG_TEST(test_save_request),
         RIG_TEST(test_detail),

@@ -244,6 +244,8 @@ static void test_job(void **state)
     const struct job *job = core_job(bad.rig->core, bad.job);
     assert_true(job->d.quarantined);
     const uint32_t records = bad.rig->record_count;
+    assert_int_equal(rig_job(bad.rig, REQUEST_CANCEL, bad.job), -EBUSY);
+    assert_non_null(strstr(bad.rig->reply_text, "its ranks are left alone"));
     rig_save(bad.rig, bad.job, 1000);
     assert_false(bad.rig->save_answer.accepted);
     assert_string_equal(bad.rig->save_answer.text, "no such job is at work here");

@@ -328,6 +328,40 @@ static void say_fault(struct rig *rig, uint32_t node, uint8_t severity)
     rig_send(rig, node, &m);
 }
 
+/* A failure some steps after a save, where a job may lose so many; how many it loses. */
+static uint64_t lose_steps(uint64_t max_lost, uint8_t *ret_state)
+{
+    struct rig *rig = rig_create(6, 1);
+    rig_connect_all(rig);
+    struct job_spec spec = rig_spec("demo", 4);
+    spec.max_lost = max_lost;
+    uint32_t job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
+    rig_run(rig, 3000);
+    rig_save(rig, job, core_job(rig->core, job)->step);
+    rig_run(rig, 2000);
+    rig_end_rank(rig, rig_node_of(rig, job, 0), 0, RANK_EXITED, 1);
+    rig_run(rig, 10000);
+    *ret_state = core_job(rig->core, job)->d.state;
+    const uint64_t lost = last_recovery(rig)->d.lost_steps;
+    rig_free(rig);
+    return lost;
+}
+
+/* As many as the job file allows are lost without a question; one more is asked about. */
+static void test_as_many_steps_as_allowed_may_be_lost(void **state)
+{
+    (void)state;
+    uint8_t then;
+    const uint64_t lost = lose_steps(0, &then);
+    assert_int_equal(then, JOB_RUNNING);
+    assert_true(lost > 1);
+    (void)lose_steps(lost, &then);
+    assert_int_equal(then, JOB_RUNNING);
+    (void)lose_steps(lost - 1, &then);
+    assert_int_equal(then, JOB_HELD);
+}
+
 /* However long the recovery stands, first for a listing that does not come and then for a spare: one
  * fault is one strike. */
 static void test_one_fault_is_one_strike(void **state)
@@ -697,6 +731,7 @@ int main(void)
         cmocka_unit_test(test_cancel_wins_in_every_phase),
         cmocka_unit_test(test_node_that_cannot_be_emptied_is_fenced_and_swapped),
         cmocka_unit_test(test_no_spare_waits_and_goes_on),
+        cmocka_unit_test(test_as_many_steps_as_allowed_may_be_lost),
         cmocka_unit_test(test_one_fault_is_one_strike),
         cmocka_unit_test(test_a_fault_outlives_a_cancelled_job),
         cmocka_unit_test(test_a_cancel_waits_for_ranks_that_turn_up),

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "proto/base/check.h"
 #include "proto/base/text.h"
 #include "tests/lib/core_rig.h"
 
@@ -228,6 +229,20 @@ static void test_a_node_at_work_is_not_removed(void **state)
 
 /* ---- jobs ------------------------------------------------------------------------------------- */
 
+static void test_a_job_that_is_not_there(void **state)
+{
+    (void)state;
+    static const uint8_t verbs[] = {REQUEST_CANCEL, REQUEST_HOLD, REQUEST_RELEASE, REQUEST_RESTART};
+    uint32_t job;
+    struct rig *rig = running(6, &job);
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+        struct request request = {.verb = verbs[i], .job = job + 1};
+        expect_both(rig, &request, -ENOENT, "there is no such job");
+    }
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+    rig_free(rig);
+}
+
 static void test_a_restart_of_what_does_not_run(void **state)
 {
     (void)state;
@@ -342,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_a_drain_says_what_moves),
         cmocka_unit_test(test_a_cordon_keeps_the_slots),
         cmocka_unit_test(test_a_node_at_work_is_not_removed),
+        cmocka_unit_test(test_a_job_that_is_not_there),
         cmocka_unit_test(test_a_restart_of_what_does_not_run),
         cmocka_unit_test(test_a_hold_says_how_it_comes_about),
         cmocka_unit_test(test_a_pin_needs_something_to_keep),
