@@ -161,7 +161,7 @@ struct agent_attempt *agent_attempt_place(struct agent_core *core, bool for_laun
         return place;
     }
     struct agent_attempt *victim = NULL;
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         const uint32_t keep = keep_rank(a);
         if (keep < below && (victim == NULL || keep < keep_rank(victim) ||
@@ -337,7 +337,7 @@ static void tick_one(struct agent_core *core, struct agent_attempt *attempt)
 
 void agent_attempts_tick(struct agent_core *core)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (is_stopping(a)) {
             tick_one(core, a);
@@ -365,7 +365,7 @@ static uint64_t attempt_deadline(const struct agent_core *core, const struct age
 uint64_t agent_attempts_deadline(const struct agent_core *core)
 {
     uint64_t deadline = UINT64_MAX;
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         const struct agent_attempt *a = &core->attempts[i];
         if (is_stopping(a)) {
             const uint64_t one = attempt_deadline(core, a);
@@ -378,7 +378,7 @@ uint64_t agent_attempts_deadline(const struct agent_core *core)
 /* What the journal says, moved to where it stands, when an agent starts. */
 void agent_attempts_restore(struct agent_core *core)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (a->state == AGENT_ATTEMPT_NONE) {
             continue;

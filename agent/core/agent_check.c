@@ -77,11 +77,13 @@ void agent_core_check(const struct agent_core *core)
     CHECK(core->link.state <= LINK_SESSION);
     CHECK(core->peer_count <= PEERS_KNOWN_MAX);
     CHECK(strnlen(core->cluster_id, CLUSTER_ID_SIZE) < CLUSTER_ID_SIZE);
+    CHECK(core->attempt_top <= core->limits.attempts && core->job_top <= core->limits.jobs);
     for (uint32_t i = 0; i < core->limits.attempts; i++) {
         const struct agent_attempt *a = &core->attempts[i];
         if (a->state == AGENT_ATTEMPT_NONE) {
             continue;
         }
+        CHECK(i < core->attempt_top);
         check_attempt(core, a);
         for (uint32_t k = i + 1; k < core->limits.attempts; k++) {
             if (core->attempts[k].state != AGENT_ATTEMPT_NONE) {
@@ -92,6 +94,7 @@ void agent_core_check(const struct agent_core *core)
     for (uint32_t i = 0; i < core->limits.jobs; i++) {
         const struct agent_job *job = &core->jobs[i];
         CHECK(job->used || !job->want);
+        CHECK(!job->used || i < core->job_top);
         if (job->used && job->want) {
             CHECK(job->desired.job == job->job);
             CHECK(job->desired.attempt >= job->stop_below);

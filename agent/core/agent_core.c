@@ -249,7 +249,7 @@ void agent_core_view(const struct agent_core *core, struct agent_view *ret_view)
 bool agent_core_attempt(const struct agent_core *core, uint32_t index,
                         struct attempt_report *ret_report, uint8_t *ret_state)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         const struct agent_attempt *a = &core->attempts[i];
         if (a->state == AGENT_ATTEMPT_NONE) {
             continue;

@@ -172,7 +172,7 @@ static void on_ack(struct agent_core *core, const struct msg_ack *ack)
     const uint32_t gone = core->fact_count - kept;
     core->fact_next = core->fact_next > gone ? core->fact_next - gone : 0;
     core->fact_count = kept;
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && !a->ends_acked &&
             a->ends_sequence <= ack->ends_sequence) {
@@ -298,7 +298,7 @@ void agent_on_fact(struct agent_core *core, const struct fact *fact)
 static void say_again(struct agent_core *core)
 {
     core->fact_next = 0;
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         a->ends_due = a->ends_due || (a->state != AGENT_ATTEMPT_NONE && !a->ends_acked);
     }
@@ -326,7 +326,7 @@ static bool beat_is_due(const struct agent_core *core)
 
 static void send_ends(struct agent_core *core)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (a->state == AGENT_ATTEMPT_NONE || !a->ends_due || !agent_emit_room(core)) {
             continue;
@@ -393,7 +393,7 @@ static uint64_t flush_deadline(const struct agent_core *core)
     }
     uint64_t deadline =
         link->beat_ms + (link->beat_due ? (uint64_t)AGENT_BEAT_GAP_MS : AGENT_BEAT_MS);
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         if (core->attempts[i].state != AGENT_ATTEMPT_NONE && core->attempts[i].ends_due) {
             return core->now_ms;
         }

@@ -20,10 +20,10 @@ static struct agent_job *job_place(struct agent_core *core, uint32_t id, const c
         return job;
     }
     job = agent_job_free_place(core);
-    for (uint32_t i = 0; job == NULL && i < core->limits.jobs; i++) {
+    for (uint32_t i = 0; job == NULL && i < core->job_top; i++) {
         struct agent_job *j = &core->jobs[i];
         bool needed = j->want;
-        for (uint32_t k = 0; k < core->limits.attempts; k++) {
+        for (uint32_t k = 0; k < core->attempt_top; k++) {
             const struct agent_attempt *a = &core->attempts[k];
             needed = needed || (a->state != AGENT_ATTEMPT_NONE && a->job == j->job);
         }
@@ -49,7 +49,7 @@ static struct agent_job *job_place(struct agent_core *core, uint32_t id, const c
 static bool older_is_live(const struct agent_core *core, const struct agent_job *job,
                           uint32_t attempt)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         const struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && a->job == job->job && a->attempt < attempt &&
             !agent_attempt_over(a) && agent_attempt_ours(core, a)) {
@@ -70,7 +70,7 @@ void agent_order_stop(struct agent_core *core, struct agent_job *job, uint32_t a
         agent_emit_record(core, &record); /* marks what is here as stop_seen */
         core->link.beat_due = true;       /* which is waited for, of what is empty already too */
     }
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && a->job == job->job && a->attempt <= at_most &&
             agent_attempt_ours(core, a)) {
@@ -83,7 +83,7 @@ void agent_order_stop(struct agent_core *core, struct agent_job *job, uint32_t a
 /* Said before the ranks are told to end: one that hangs in a collective then ends in time. */
 static void abort_attempts(struct agent_core *core, const struct agent_job *job, uint32_t at_most)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && a->job == job->job && a->attempt <= at_most &&
             agent_attempt_ours(core, a) && !agent_attempt_over(a) && !a->abort_told) {
@@ -97,7 +97,7 @@ static void abort_attempts(struct agent_core *core, const struct agent_job *job,
 
 void agent_order_unstarted_drop(struct agent_core *core)
 {
-    for (uint32_t i = 0; i < core->limits.jobs; i++) {
+    for (uint32_t i = 0; i < core->job_top; i++) {
         struct agent_job *job = &core->jobs[i];
         if (job->used && job->want &&
             agent_attempt_find(core, job->job, job->desired.attempt) == NULL) {
@@ -171,7 +171,7 @@ static bool is_current(struct agent_core *core, const struct agent_job *job,
     if (job->order_below > 0 && job->order_below - 1 > floor) {
         floor = job->order_below - 1;
     }
-    for (uint32_t i = 0; i < core->limits.attempts; i++) { /* foreign ones count as well */
+    for (uint32_t i = 0; i < core->attempt_top; i++) { /* foreign ones count as well */
         const struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && a->job == job->job && a->foreign &&
             agent_attempt_ours(core, a) && a->attempt > floor) {
@@ -245,7 +245,7 @@ static void take_stop(struct agent_core *core, struct agent_job *job,
         leave_tombstone(core, job, desired->attempt);
         return;
     }
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && a->job == job->job &&
             a->attempt <= desired->attempt && agent_attempt_ours(core, a)) {
@@ -394,7 +394,7 @@ void agent_orders_tick(struct agent_core *core)
     if (!core->scanned || core->leaving) {
         return;
     }
-    for (uint32_t i = 0; i < core->limits.jobs; i++) {
+    for (uint32_t i = 0; i < core->job_top; i++) {
         struct agent_job *job = &core->jobs[i];
         if (job->used && job->want) {
             tick_job(core, job);
@@ -406,7 +406,7 @@ void agent_orders_tick(struct agent_core *core)
 uint64_t agent_orders_deadline(const struct agent_core *core)
 {
     uint64_t deadline = UINT64_MAX;
-    for (uint32_t i = 0; i < core->limits.jobs; i++) {
+    for (uint32_t i = 0; i < core->job_top; i++) {
         const struct agent_job *job = &core->jobs[i];
         if (job->used && job->want && job->scan == SCAN_ASKED) {
             const uint64_t lost = job->scan_ms + AGENT_SCAN_LOST_MS;

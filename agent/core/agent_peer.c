@@ -264,7 +264,7 @@ static bool fence_is_thinkable(const struct agent_core *core)
         known_peers(core, peers) < AGENT_FENCE_ASKED) {
         return false;
     }
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         if (attempt_is_past_limits(core, &core->attempts[i])) {
             return true;
         }
@@ -308,7 +308,7 @@ static void ask_peers(struct agent_core *core)
 
 static void end_own_ranks(struct agent_core *core)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         struct agent_job *job = agent_job_find(core, a->job);
         if (!attempt_is_past_limits(core, a) || job == NULL) {

@@ -21,7 +21,7 @@ const char *agent_record_word(uint8_t kind)
 
 struct agent_job *agent_job_find(const struct agent_core *core, uint32_t job)
 {
-    for (uint32_t i = 0; i < core->limits.jobs; i++) {
+    for (uint32_t i = 0; i < core->job_top; i++) {
         if (core->jobs[i].used && core->jobs[i].job == job) {
             return &core->jobs[i];
         }
@@ -29,20 +29,20 @@ struct agent_job *agent_job_find(const struct agent_core *core, uint32_t job)
     return NULL;
 }
 
-struct agent_job *agent_job_free_place(const struct agent_core *core)
+struct agent_job *agent_job_free_place(struct agent_core *core)
 {
-    for (uint32_t i = 0; i < core->limits.jobs; i++) {
+    for (uint32_t i = 0; i < core->job_top; i++) {
         if (!core->jobs[i].used) {
             return &core->jobs[i];
         }
     }
-    return NULL;
+    return core->job_top < core->limits.jobs ? &core->jobs[core->job_top++] : NULL;
 }
 
 struct agent_attempt *agent_attempt_find(const struct agent_core *core, uint32_t job,
                                          uint32_t attempt)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && a->job == job && a->attempt == attempt) {
             return a;
@@ -51,14 +51,14 @@ struct agent_attempt *agent_attempt_find(const struct agent_core *core, uint32_t
     return NULL;
 }
 
-struct agent_attempt *agent_attempt_free_place(const struct agent_core *core)
+struct agent_attempt *agent_attempt_free_place(struct agent_core *core)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         if (core->attempts[i].state == AGENT_ATTEMPT_NONE) {
             return &core->attempts[i];
         }
     }
-    return NULL;
+    return core->attempt_top < core->limits.attempts ? &core->attempts[core->attempt_top++] : NULL;
 }
 
 /* The job of a record, made when it is new; NULL when there is no place. */
@@ -82,7 +82,7 @@ static struct agent_job *job_of_record(struct agent_core *core, const struct age
 
 static void mark_stopped(struct agent_core *core, const struct agent_job *job)
 {
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && a->job == job->job && a->attempt < job->stop_below &&
             agent_attempt_ours(core, a)) {
@@ -292,7 +292,7 @@ uint64_t agent_core_digest(const struct agent_core *core)
         digest = hash_text(digest, core->peers[i].address);
         digest = hash_u64(digest, core->peers[i].port);
     }
-    for (uint32_t i = 0; i < core->limits.jobs; i++) {
+    for (uint32_t i = 0; i < core->job_top; i++) {
         const struct agent_job *job = &core->jobs[i];
         if (job_is_durable(job)) {
             uint64_t part = hash_u64(HASH_INIT, job->job);
@@ -303,7 +303,7 @@ uint64_t agent_core_digest(const struct agent_core *core)
             digest += hash_text(part, job->name);
         }
     }
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         const struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && a->ordered) {
             uint64_t part = hash_u64(HASH_INIT, a->job);
@@ -378,7 +378,7 @@ int agent_core_snapshot(const struct agent_core *core, agent_record_visit *visit
 {
     int r = visit_node(core, visit, context);
     r = r == 0 ? visit_peers(core, visit, context) : r;
-    for (uint32_t i = 0; r == 0 && i < core->limits.jobs; i++) {
+    for (uint32_t i = 0; r == 0 && i < core->job_top; i++) {
         const struct agent_job *job = &core->jobs[i];
         if (job_is_durable(job)) {
             struct agent_record record = {.kind = AGENT_RECORD_JOB,
@@ -391,7 +391,7 @@ int agent_core_snapshot(const struct agent_core *core, agent_record_visit *visit
             r = visit(&record, context);
         }
     }
-    for (uint32_t i = 0; r == 0 && i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; r == 0 && i < core->attempt_top; i++) {
         const struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && a->ordered) {
             r = visit_attempt(a, visit, context);

@@ -92,7 +92,7 @@ static bool is_past(const struct agent_core *core, const struct agent_attempt *a
     if (!attempt->ordered || !attempt->ends_acked || !agent_attempt_over(attempt)) {
         return false;
     }
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         const struct agent_attempt *later = &core->attempts[i];
         if (later->state != AGENT_ATTEMPT_NONE && later->ordered && later->job == attempt->job &&
             later->attempt > attempt->attempt) {
@@ -107,7 +107,7 @@ uint32_t agent_report_all(const struct agent_core *core,
 {
     uint32_t order[AGENT_ATTEMPTS_LIMIT];
     uint32_t count = 0;
-    for (uint32_t i = 0; i < core->limits.attempts; i++) {
+    for (uint32_t i = 0; i < core->attempt_top; i++) {
         const struct agent_attempt *attempt = &core->attempts[i];
         if (attempt->state != AGENT_ATTEMPT_NONE && !is_past(core, attempt)) {
             order[count++] = i;

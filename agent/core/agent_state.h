@@ -111,21 +111,22 @@ enum agent_scan_state { SCAN_NONE, SCAN_ASKED, SCAN_DONE };
 
 struct agent_job {
     bool used;
+    /* soft */
+    bool want;    /* `desired` is a RUN that stands */
+    bool forget;  /* with the last STOP */
+    uint8_t scan; /* enum agent_scan_state, for the launch that is wanted */
     /* durable */
     uint32_t job;
     uint32_t order_below; /* highest ordered attempt + 1; 0: none */
     uint32_t stop_below;  /* attempts below it are stopped for good; 0: none */
     uint32_t over_below;  /* highest forgotten attempt + 1; 0: none */
     uint32_t grace_ms;
-    char name[NAME_SIZE];
     /* soft */
-    bool want;    /* `desired` is a RUN that stands */
-    bool forget;  /* with the last STOP */
-    uint8_t scan; /* enum agent_scan_state, for the launch that is wanted */
     uint64_t scan_ms;
     uint64_t term; /* of the last order believed, with `sequence` */
     uint64_t sequence;
     struct msg_desired desired;
+    char name[NAME_SIZE]; /* durable */
 };
 
 struct agent_key {
@@ -190,42 +191,47 @@ struct agent_fence {
     uint64_t nonce;
 };
 
+/* What every step reads stands first and together, with what tells how far it must look; names and
+ * lists come last. */
 struct agent_core {
     struct agent_limits limits;
-    struct agent_identity identity;
-    struct prng prng;
+    uint32_t attempt_top; /* from this place on, attempts were never used: nobody looks there */
+    uint32_t job_top;     /* the same of jobs */
     uint64_t now_ms;
     uint64_t wall_ms;
-    struct agent_output *out; /* borrowed during a step, else NULL */
-    /* durable */
-    char cluster_id[CLUSTER_ID_SIZE];
-    uint64_t term;
-    uint64_t life;
-    char boot_id[BOOT_ID_SIZE]; /* of the last life */
-    bool said_goodbye;          /* the last life did */
-    struct agent_attempt *attempts;
-    struct agent_job *jobs;
-    uint32_t peer_count; /* told by the controller; identity.peers are asked beside them */
-    struct known_peer peers[PEERS_KNOWN_MAX];
+    struct agent_output *out;       /* borrowed during a step, else NULL */
+    struct agent_attempt *attempts; /* durable, as far as each says */
+    struct agent_job *jobs;         /* the same */
     /* soft */
     bool started;
     bool scanned; /* the first whole look at this node has ended */
     bool leaving; /* goodbye was ordered */
     bool clean_boot;
     bool healthy;
-    char health_text[TEXT_SIZE];
-    uint64_t sequence; /* low part of the next sequence number */
+    uint32_t fact_count;
+    uint32_t fact_next;   /* of this session: the first one not sent yet */
+    struct fact *facts;   /* oldest first */
+    uint64_t mail_due_ms; /* before then none of keys, gets and checkpoints is due */
     struct agent_link link;
     struct agent_fence fence;
+    uint64_t sequence; /* low part of the next sequence number */
+    /* durable */
+    uint64_t term;
+    uint64_t life;
+    bool said_goodbye; /* the last life did */
+    char cluster_id[CLUSTER_ID_SIZE];
+    char boot_id[BOOT_ID_SIZE]; /* of the last life */
+    uint32_t peer_count;        /* told by the controller; identity.peers are asked beside them */
+    struct known_peer peers[PEERS_KNOWN_MAX];
+    /* soft */
     struct agent_counters counters;
+    char health_text[TEXT_SIZE];
     struct agent_key *keys;
     struct agent_get *gets;
     struct agent_checkpoint *checkpoints;
-    uint64_t mail_due_ms; /* before then none of these three is due */
-    struct fact *facts;   /* oldest first */
-    uint32_t fact_count;
-    uint32_t fact_next; /* of this session: the first one not sent yet */
     struct agent_question *questions;
+    struct prng prng;
+    struct agent_identity identity;
 };
 
 /* agent_output.c: what a step says. All need core->out. */
@@ -244,9 +250,9 @@ void agent_peer_record(const struct known_peer *peer, uint32_t index,
 MUST_CHECK int agent_apply(struct agent_core *core, const struct agent_record *record);
 struct agent_job *agent_job_find(const struct agent_core *core, uint32_t job); /* or NULL */
 struct agent_attempt *agent_attempt_find(const struct agent_core *core, uint32_t job,
-                                         uint32_t attempt);                    /* or NULL */
-struct agent_attempt *agent_attempt_free_place(const struct agent_core *core); /* or NULL */
-struct agent_job *agent_job_free_place(const struct agent_core *core);         /* or NULL */
+                                         uint32_t attempt);              /* or NULL */
+struct agent_attempt *agent_attempt_free_place(struct agent_core *core); /* or NULL */
+struct agent_job *agent_job_free_place(struct agent_core *core);         /* or NULL */
 
 /* agent_attempt.c: the life of an attempt on this node. */
 void agent_attempt_move(struct agent_core *core, struct agent_attempt *attempt, uint8_t event,
