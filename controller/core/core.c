@@ -274,6 +274,10 @@ static void start(struct core *core, const struct event *event)
     core->look = true;
 }
 
+/* An agent's patience runs on its own clock, and its beats tell of that one; ours stands still while
+ * we do not run, however often that is. */
+enum { UNANSWERED_BEATS = 4 };
+
 static void beat(struct core *core, struct node *node, const struct msg_beat *beat)
 {
     if (beat->sequence <= node->beat_sequence) {
@@ -293,7 +297,8 @@ static void beat(struct core *core, struct node *node, const struct msg_beat *be
         node_settle(core, node);
         core->look = true;
     }
-    if (core->t - node->ack_ms >= 2ull * core->config.beat_ms) {
+    bool waits_long = beat->sequence - node->ack_beat >= UNANSWERED_BEATS;
+    if (waits_long || core->t - node->ack_ms >= 2ull * core->config.beat_ms) {
         node_ack(core, node);
     }
 }

@@ -459,6 +459,7 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
     node->session = session;
     index_session(core, node);
     node->beat_sequence = 0;
+    node->ack_beat = 0;
     node->clock_turn_ms = 0;
     node->beat_sent_ms = 0;
     node->ends_sequence = 0;
@@ -673,6 +674,7 @@ void node_ack(struct core *core, struct node *node)
     action->u.ack.fact_sequence = node_fact_sequence(node);
     action->u.ack.ends_sequence = node->ends_sequence;
     node->ack_ms = core->t;
+    node->ack_beat = node->beat_sequence;
 }
 
 void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye *goodbye)

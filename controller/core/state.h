@@ -46,6 +46,7 @@ struct node {
     uint64_t witness_step; /* … at its first beat after this one became suspect */
     uint64_t closed_ms;    /* since when without a session; 0 = has one */
     uint64_t ack_ms;       /* last ack sent */
+    uint64_t ack_beat;     /* … and of which beat */
     uint8_t goodbye;       /* enum goodbye_kind */
     uint32_t probers[PROBERS_MAX]; /* asked in this round; 0 once they have answered */
     bool no_prober;                /* the last round found nobody who could be asked */

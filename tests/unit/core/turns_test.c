@@ -207,11 +207,47 @@ static void test_what_is_left_is_looked_at_soon(void **state)
     rig_free(rig);
 }
 
+/* An agent that hears nothing for 6 s dials anew, by its own clock: also of a controller whose clock
+ * stands still again and again, since it does not run. */
+static void test_beats_are_answered_while_our_clock_stands(void **state)
+{
+    (void)state;
+    struct turns turns;
+    begin(&turns);
+    struct event event = {
+        .kind = EVENT_HELLO, .session = session_of(0), .u.hello = &hello(0)->u.hello};
+    (void)step(&turns, &event);
+    uint32_t unanswered = 0;
+    uint32_t acks = 0;
+    for (uint64_t beat = 1; beat <= 12; beat++) {
+        struct message message = {.kind = MSG_BEAT};
+        message.u.beat = (struct msg_beat){.sequence = beat, .checks_ok = true};
+        turns.now_ms += 1000;
+        event = (struct event){.kind = EVENT_MESSAGE,
+                               .idle_ms = 1000,
+                               .session = session_of(0),
+                               .u.message = &message};
+        struct core_output output = step(&turns, &event);
+        unanswered++;
+        for (uint32_t i = 0; i < output.action_count; i++) {
+            if (output.actions[i].message == MSG_ACK) {
+                assert_int_equal(output.actions[i].u.ack.beat_sequence, beat);
+                unanswered = 0;
+                acks++;
+            }
+        }
+        assert_true(unanswered < 4);
+    }
+    assert_int_equal(acks, 3); /* and not each of them: that would double what a beat costs */
+    (void)core_free(turns.core);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_look_comes_to_the_same),
         cmocka_unit_test(test_names_and_sessions),
+        cmocka_unit_test(test_beats_are_answered_while_our_clock_stands),
         cmocka_unit_test(test_an_answer_is_about_one_node),
         cmocka_unit_test(test_what_is_left_is_looked_at_soon),
     };
