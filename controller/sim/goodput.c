@@ -1,13 +1,15 @@
 /* goodput.c: the clock of a goodput run, and its sleep.
  *
- *            nothing new for a beat of everybody, no silence, no phase that hurries
- *   awake -----------------------------------------------------------------------> asleep
- *     ^                                                                              |
- *     +------------- the next thing that more than one node will tell of ------------+
+ *            all news is told, no silence, nothing that the controller waits for by the clock
+ *   awake ----------------------------------------------------------------------------> asleep
+ *     ^                                                                                   |
+ *     +---------------- the next thing that more than one node will tell of --------------+
  *
- * Awake, every agent beats. Asleep, only what concerns the program's rank 0 (its saves) is stepped;
- * the clocks of all other nodes stand still, and so does the one by which the controller judges
- * silence (event.idle_ms). Waking begins up to a second before what it is for: each node's clock is
+ * Awake, every agent beats. News is told in a beat of its own, at once or a moment after the last
+ * one, so a stretch awake may be shorter than the second between two beats: who has not beaten in
+ * some of these beats once alone, asleep. Else only what concerns the program's rank 0 (its saves)
+ * is stepped then; the clocks of all other nodes stand still, and so does the one by which the
+ * controller judges silence (event.idle_ms). Waking begins up to a second before what it is for: each node's clock is
  * set on by whole beats, so that its next beat comes in the millisecond in which it would have come
  * anyway, and tells what the node would have told. So the records are those of a fleet that never
  * sleeps, to the millisecond. */
@@ -24,41 +26,18 @@
 
 enum {
     EVENT_BITS = 8,
-    QUIET_MS = GP_BEAT_MS + 60, /* all have beaten since the last news, and been answered */
+    QUIET_MS = 60, /* who has news beats at once, or so soon after its last beat; and is answered */
     AGAIN_MS = 50,
     TRACE_LINE = 320,
     DAY_MS = 86400000,
 };
 
-void gp_at(struct gp *gp, uint64_t at_ms, enum gp_event kind, uint32_t number)
-{
-    int result = heap_push(&gp->heap, at_ms > gp->now_ms ? at_ms : gp->now_ms, ++gp->event_next,
-                           (uint64_t)number << EVENT_BITS | (uint64_t)kind);
-    CHECK(result == 0);
-}
+/* ---- events, by what they need -------------------------------------------------------------- */
 
-void gp_news(struct gp *gp)
+static enum gp_event kind_of(const struct heap_item *item)
 {
-    gp->news_ms = gp->now_ms;
+    return (enum gp_event)(item->value & ((1u << EVENT_BITS) - 1));
 }
-
-void gp_trace(struct gp *gp, const char *format, ...)
-{
-    if (gp->options.line == NULL) {
-        return;
-    }
-    char text[TRACE_LINE - 24];
-    char line[TRACE_LINE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    (void)text_format(line, sizeof(line), "[%12llu] %s",
-                      (unsigned long long)(gp->now_ms - GP_BEGIN_MS), text);
-    gp->options.line(gp->options.line_context, line);
-}
-
-/* ---- sleep ------------------------------------------------------------------------------- */
 
 /* What the sleeping fleet need not be woken for. */
 static bool is_silent(enum gp_event kind)
@@ -80,14 +59,56 @@ static bool is_silent(enum gp_event kind)
 static bool is_of_steps(enum gp_event kind)
 {
     return kind == GP_EV_SIGN || kind == GP_EV_HOST_DOWN || kind == GP_EV_DRAIN ||
-           kind == GP_EV_PERSON || kind == GP_EV_WAKE || is_silent(kind);
+           kind == GP_EV_PERSON || kind == GP_EV_WAKE;
 }
+
+void gp_at(struct gp *gp, uint64_t at_ms, enum gp_event kind, uint32_t number)
+{
+    int result = heap_push(&gp->heap, at_ms > gp->now_ms ? at_ms : gp->now_ms, ++gp->event_next,
+                           (uint64_t)number << EVENT_BITS | (uint64_t)kind);
+    CHECK(result == 0);
+    if (is_of_steps(kind) && at_ms < gp->steps_ms) {
+        gp->steps_ms = at_ms;
+    }
+}
+
+void gp_news(struct gp *gp)
+{
+    gp->news_ms = gp->now_ms > gp->news_ms ? gp->now_ms : gp->news_ms;
+}
+
+void gp_news_for_beats(struct gp *gp)
+{
+    gp->news_ms = gp->now_ms + GP_BEAT_MS;
+}
+
+void gp_trace(struct gp *gp, const char *format, ...)
+{
+    if (gp->options.line == NULL) {
+        return;
+    }
+    char text[TRACE_LINE - 24];
+    char line[TRACE_LINE];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    (void)text_format(line, sizeof(line), "[%12llu] %s",
+                      (unsigned long long)(gp->now_ms - GP_BEGIN_MS), text);
+    gp->options.line(gp->options.line_context, line);
+}
+
+/* ---- sleep ------------------------------------------------------------------------------- */
 
 /* No clock of the controller's runs but those for silence. */
 static bool nothing_hurries(const struct gp *gp)
 {
     const struct job *job = core_job(gp->ctl.core, gp->job);
-    if (job == NULL) {
+    if (job == NULL || core_globals(gp->ctl.core)->breaker_open) {
+        return false;
+    }
+    const struct incident *incident = core_incident(gp->ctl.core, job->d.incident);
+    if (incident != NULL && !incident->d.judged) {
         return false;
     }
     bool waiting = job->waiting_spare || job->d.state == JOB_HELD;
@@ -120,6 +141,26 @@ static bool anyone_silent(const struct gp *gp)
     return false;
 }
 
+/* Stretches may be short: whoever has not beaten for some time that counts beats alone, as it would
+ * have done anyway, or it would seem silent in the next one. Not where all beat before that begins. */
+static void hear_the_quiet(struct gp *gp)
+{
+    uint64_t now_ms = gp->now_ms - gp->ctl.slept_ms;
+    gp->steps_ms = UINT64_MAX;
+    for (size_t index = 0; index < gp->heap.count; index++) {
+        const struct heap_item *item = &gp->heap.items[index];
+        if (is_of_steps(kind_of(item)) && item->key < gp->steps_ms) {
+            gp->steps_ms = item->key;
+        }
+    }
+    for (uint32_t id = 1; id <= core_node_count(gp->ctl.core); id++) {
+        const struct node *node = core_node(gp->ctl.core, id);
+        if (node->session != 0 && now_ms - node->beat_ms >= GP_BEAT_MS / 2) {
+            gp_node_tick_alone(gp, gp_node_index(gp, id));
+        }
+    }
+}
+
 static void maybe_sleep(struct gp *gp)
 {
     if (gp->asleep || gp->options.full_heartbeats || gp->now_ms < gp->news_ms + QUIET_MS ||
@@ -133,6 +174,7 @@ static void maybe_sleep(struct gp *gp)
     gp->asleep = true;
     gp->slept_from_ms = gp->now_ms;
     gp->result->sleeps++;
+    hear_the_quiet(gp);
 }
 
 static void wake(struct gp *gp, uint64_t at_ms, bool early)
@@ -223,11 +265,6 @@ static void happen(struct gp *gp, enum gp_event kind, uint32_t number)
     CHECK(false);
 }
 
-static enum gp_event kind_of(const struct heap_item *item)
-{
-    return (enum gp_event)(item->value & ((1u << EVENT_BITS) - 1));
-}
-
 /* Does the fleet have to be awake for something until then? */
 static bool wakes_until(const struct gp *gp, uint64_t until_ms)
 {
@@ -246,6 +283,9 @@ static bool wakes_until(const struct gp *gp, uint64_t until_ms)
 static bool must_wake(const struct gp *gp, const struct heap_item *next)
 {
     enum gp_event kind = kind_of(next);
+    if (kind == GP_EV_LONE_TICK) {
+        return gp->asleep && gp->steps_ms <= next->key + GP_BEAT_MS;
+    }
     if (!gp->asleep || kind == GP_EV_TURN || kind == GP_EV_ACT || kind == GP_EV_END) {
         return false;
     }
@@ -264,7 +304,7 @@ static void run(struct gp *gp)
             continue;
         }
         if (must_wake(gp, next)) {
-            wake(gp, next->key, is_of_steps(kind));
+            wake(gp, next->key, is_of_steps(kind) || is_silent(kind));
             continue; /* beats may come before it */
         }
         (void)heap_pop(&gp->heap, &item);

@@ -268,6 +268,7 @@ static void shim_up(struct gp *gp, uint32_t index)
             shim->started = true;
             uint32_t attempt = shim->attempt;
             say_shim(gp, index, shim);
+            gp_news_for_beats(gp); /* with the next one its mailboxes are read */
             gp_train_up(gp, attempt);
         }
     }
@@ -477,7 +478,9 @@ void gp_node_tick_alone(struct gp *gp, uint32_t index)
     if (gp->asleep && node->up) {
         gp_node_align(gp, index, gp->now_ms);
         node->tick_ms = deadline_ms(node);
-        gp_at(gp, node->tick_ms, GP_EV_LONE_TICK, index);
+        if (node->tick_ms + GP_BEAT_MS < gp->steps_ms) {
+            gp_at(gp, node->tick_ms, GP_EV_LONE_TICK, index);
+        }
     }
 }
 

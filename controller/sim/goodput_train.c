@@ -270,6 +270,10 @@ static void look_at_first(struct gp *gp)
     const struct gp_train *train = &gp->train;
     uint64_t step = gp_train_step(gp);
     all_read(gp);
+    if (train->restore_step < train->wanted_step) {
+        gp_news_for_beats(
+            gp); /* not the first one after the save that it loaded: no hurry to tell */
+    }
     if (step <= train->wanted_step) {
         uint64_t ahead = train->wanted_step + 1 - train->base_step;
         gp_at(gp, train->base_ms + ahead * gp->options.step_ms, GP_EV_FIRST, train->attempt);
@@ -337,7 +341,7 @@ static void begin_save(struct gp *gp)
         train->acted_ms = gp->now_ms;
         train->cause = gp->planned_category;
         train->next_save_ms = 0;
-        gp_news(gp);
+        gp_news_for_beats(gp); /* with the next one each reads that it saves */
         gp_at(gp, train->durable_ms - 1, GP_EV_WAKE, 0);
         return;
     }

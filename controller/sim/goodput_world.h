@@ -196,6 +196,7 @@ struct gp {
     bool reading; /* mailboxes, before a beat */
     uint64_t slept_from_ms;
     uint64_t news_ms;  /* something happened then */
+    uint64_t steps_ms; /* while asleep: when the first thing comes before which all must beat */
     uint64_t again_ms; /* not before then is it looked whether it may sleep */
     struct gp_ctl ctl;
     struct gp_node *nodes;
@@ -223,7 +224,8 @@ struct gp {
 
 /* goodput.c */
 void gp_at(struct gp *gp, uint64_t at_ms, enum gp_event kind, uint32_t number);
-void gp_news(struct gp *gp); /* the fleet stays awake until all have said what they know */
+void gp_news(struct gp *gp); /* the fleet stays awake until all have said what they know … */
+void gp_news_for_beats(struct gp *gp); /* … and until what they say with the next beat is said */
 void gp_trace(struct gp *gp, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* goodput_ctl.c */
