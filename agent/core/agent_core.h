@@ -44,7 +44,7 @@ struct agent_limits {
     uint32_t questions;      /* peer probes and checks under way; may be 0 */
     uint32_t output_records; /* of struct agent_output; at least 12 + 4 x attempts */
     uint32_t output_actions; /* at least 32 + 6 x attempts */
-    uint32_t output_traces;  /* older lines win, further ones are dropped */
+    uint32_t output_traces;  /* older lines win, further ones are dropped; 0: nobody reads any */
 };
 /* What the shipped agent uses. */
 void agent_limits_default(struct agent_limits *ret_limits);

@@ -10,7 +10,7 @@
 
 int agent_output_create(const struct agent_limits *limits, struct agent_output **ret_output)
 {
-    if (limits->output_records == 0 || limits->output_actions == 0 || limits->output_traces == 0) {
+    if (limits->output_records == 0 || limits->output_actions == 0) {
         return -EINVAL;
     }
     struct agent_output *output = mem_alloc(1, sizeof(*output));
@@ -19,7 +19,7 @@ int agent_output_create(const struct agent_limits *limits, struct agent_output *
     output->trace_max = limits->output_traces;
     output->records = mem_alloc(output->record_max, sizeof(output->records[0]));
     output->actions = mem_alloc(output->action_max, sizeof(output->actions[0]));
-    output->traces = mem_alloc(output->trace_max, sizeof(output->traces[0]));
+    output->traces = mem_alloc(output->trace_max + 1, sizeof(output->traces[0]));
     *ret_output = output;
     return 0;
 }

@@ -101,9 +101,9 @@ struct agent_attempt {
     uint64_t ends_sequence; /* 0: no rank has ended */
     uint64_t read_ms;       /* when something last came of reading its outputs; 0: never */
     uint64_t used_ms;       /* processor time, as last told; 0: not known */
+    char text[TEXT_SIZE];   /* durable with durable_refused */
     char cluster_id[CLUSTER_ID_SIZE];
     char job_name[NAME_SIZE];
-    char text[TEXT_SIZE]; /* durable with durable_refused */
     struct agent_rank ranks[RANKS_PER_NODE_MAX];
 };
 
