@@ -71,6 +71,8 @@ int core_create(const struct core_limits *limits, const struct core_config *conf
     core->record_limit = (8 + MARKS_PER_NODE) * limits->agents + 4 * limits->slots + 1024;
     core->action_limit = 8 * limits->agents + 1024;
     core->nodes = mem_alloc(limits->agents, sizeof *core->nodes);
+    core->reports =
+        mem_alloc((size_t)limits->agents * ATTEMPTS_PER_NODE_MAX, sizeof *core->reports);
     index_create(core);
     core->marks = mem_alloc((size_t)limits->agents * MARKS_PER_NODE, sizeof *core->marks);
     core->jobs = mem_alloc(limits->jobs, sizeof *core->jobs);
@@ -114,7 +116,7 @@ struct core *core_free(struct core *core)
                      core->recoveries,   core->foreigns,  core->records,   core->actions,
                      core->trace,        core->labels,    core->scratch,   core->plan_nodes,
                      core->plan_holders, core->plan_ids,  core->plan_lost, core->plan_swaps,
-                     core->name_order,   core->details,   core->heard};
+                     core->name_order,   core->details,   core->heard,     core->reports};
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         mem_free(parts[i]);
     }
@@ -274,10 +276,6 @@ static void start(struct core *core, const struct event *event)
     core->look = true;
 }
 
-/* An agent's patience runs on its own clock, and its beats tell of that one; ours stands still while
- * we do not run, however often that is. */
-enum { UNANSWERED_BEATS = 4 };
-
 static void beat(struct core *core, struct node *node, const struct msg_beat *beat)
 {
     if (beat->sequence <= node->beat_sequence) {
@@ -297,8 +295,7 @@ static void beat(struct core *core, struct node *node, const struct msg_beat *be
         node_settle(core, node);
         core->look = true;
     }
-    bool waits_long = beat->sequence - node->ack_beat >= UNANSWERED_BEATS;
-    if (waits_long || core->t - node->ack_ms >= 2ull * core->config.beat_ms) {
+    if (node_wants_ack(core, node)) {
         node_ack(core, node);
     }
 }
@@ -542,6 +539,11 @@ void core_check(const struct core *core)
         check_nodes(core);
         check_jobs(core);
     }
+    uint32_t marks = 0;
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        marks += core->nodes[i].mark_count;
+    }
+    CHECK(marks == core->mark_count);
     for (uint32_t i = 0; i < core->mark_count; i++) {
         const struct record_image_mark *d = &core->marks[i].d;
         CHECK(core_node(core, d->node) != NULL);

@@ -4,6 +4,16 @@
 
 #include "controller/core/fold.h"
 
+/* All of it but its marks, which are records of their own, and the place of its reports. */
+static void forget(struct core *core, struct node *node)
+{
+    const uint32_t mark_count = node->mark_count;
+    memset(node, 0, sizeof *node);
+    node->mark_count = mark_count;
+    node->reports = &core->reports[(node - core->nodes) * ATTEMPTS_PER_NODE_MAX];
+    node->answer = 255;
+}
+
 int fold_node_joined(struct core *core, const struct record *r, struct err *err)
 {
     const struct record_node_joined *u = &r->u.node_joined;
@@ -14,11 +24,10 @@ int fold_node_joined(struct core *core, const struct record *r, struct err *err)
                        u->name, core->node_count, core->limits.agents);
     }
     node = again ? node : &core->nodes[core->node_count++];
-    memset(node, 0, sizeof *node);
+    forget(core, node);
     node->d.node = u->node;
     node->d.life = NODE_JOINING;
     node->d.life_service_ms = r->service_ms;
-    node->answer = 255;
     text_copy(node->d.name, sizeof node->d.name, u->name);
     index_name(core, node);
     core->g.node_next = again ? core->g.node_next : u->node + 1;
@@ -101,12 +110,11 @@ int fold_node_removed(struct core *core, const struct record *r, struct err *err
     }
     core->rounds -= node->probe_ms != 0 ? 1 : 0;
     struct record_image_node d = node->d; /* who it was, to know its agent again */
-    memset(node, 0, sizeof *node);
+    forget(core, node);
     node->d = d;
     node->d.removed = true;
     node->d.lost = false;
     node->d.struck = false; /* it is not waited for */
-    node->answer = 255;
     return 0;
 }
 
@@ -151,9 +159,8 @@ int fold_image_node(struct core *core, const struct record *r, struct err *err)
                        r->u.image_node.node);
     }
     struct node *node = &core->nodes[core->node_count++];
-    memset(node, 0, sizeof *node);
+    forget(core, node);
     node->d = r->u.image_node;
-    node->answer = 255;
     index_name(core, node);
     return 0;
 }
@@ -198,6 +205,7 @@ int fold_mark_set(struct core *core, const struct record *r, struct err *err)
                            MARKS_PER_NODE);
         }
         at = core->mark_count++;
+        node->mark_count++;
         memset(&core->marks[at], 0, sizeof core->marks[at]);
         core->marks[at].d.since_service_ms = r->service_ms;
         core->marks[at].d.since_wall_ms = r->wall_ms;
@@ -217,7 +225,9 @@ int fold_mark_cleared(struct core *core, const struct record *r, struct err *err
     }
     fold_drop_at(core->marks, &core->mark_count, at, sizeof *core->marks);
     struct node *node = node_at(core, u->node);
-    if (node != NULL && u->owner == MARK_RECOVERY && text_equal(u->code, "unproven")) {
+    CHECK(node != NULL && node->mark_count > 0);
+    node->mark_count--;
+    if (u->owner == MARK_RECOVERY && text_equal(u->code, "unproven")) {
         node->d.fence = FENCE_NONE; /* the next time is another one */
     }
     return 0;
@@ -234,5 +244,6 @@ int fold_image_mark(struct core *core, const struct record *r, struct err *err)
         return err_set(err, -EINVAL, "node %s has %d marks already", node->d.name, MARKS_PER_NODE);
     }
     core->marks[core->mark_count++].d = r->u.image_mark;
+    node->mark_count++;
     return 0;
 }

@@ -85,7 +85,8 @@ struct core {
     struct record_image_core g; /* durable */
 
     /* Arrays keep the order of creation, also over a snapshot: removal moves the rest down. */
-    struct node *nodes; /* [id - 1] */
+    struct node *nodes;             /* [id - 1] */
+    struct attempt_report *reports; /* [(id - 1) * ATTEMPTS_PER_NODE_MAX], see node.reports */
     uint32_t node_count;
     struct node_index index;
     struct mark *marks;
@@ -246,6 +247,7 @@ void node_fence_again(struct core *core); /* at a start: hooks that have not ans
 bool node_said_goodbye(const struct core *core, const struct node *node); /* for reboot, for good */
 void node_accept_inventory(struct core *core, struct node *node);         /* as it is now */
 void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye *goodbye);
+bool node_wants_ack(const struct core *core, const struct node *node); /* it has heard little */
 void node_ack(struct core *core, struct node *node);
 /* A probe of its own found what is fatal for the node, and no verdict on a job will tell. */
 void node_is_broken(struct core *core, struct node *node, const char *text, uint64_t sequence);

@@ -56,24 +56,27 @@ void node_move(struct core *core, struct node *node, uint8_t to, const char *cau
 const struct mark *mark_find(const struct core *core, uint32_t node, uint8_t owner,
                              const char *code)
 {
-    for (uint32_t i = 0; i < core->mark_count; i++) {
+    uint32_t left = core_mark_count(core, node); /* most nodes have none, and all are asked */
+    for (uint32_t i = 0; i < core->mark_count && left > 0; i++) {
         const struct record_image_mark *d = &core->marks[i].d;
         if (d->node == node && d->owner == owner && text_equal(d->code, code)) {
             return &core->marks[i];
         }
+        left -= d->node == node ? 1 : 0;
     }
     return NULL;
 }
 
 bool node_marked(const struct core *core, const struct node *node)
 {
-    return core_mark_count(core, node->d.node) > 0;
+    (void)core;
+    return node->mark_count > 0;
 }
 
 bool node_leaves(const struct core *core, const struct node *node, uint8_t *ret_when)
 {
     bool leaves = false;
-    for (uint32_t i = 0; i < core->mark_count; i++) {
+    for (uint32_t i = 0; i < core->mark_count && node->mark_count > 0; i++) {
         const struct record_image_mark *d = &core->marks[i].d;
         if (d->node == node->d.node && d->level == MARK_LEAVE) {
             /* the most urgent of several marks: now before checkpoint before job-end */
@@ -663,6 +666,16 @@ uint64_t node_fact_sequence(const struct node *node)
                                                        : node->d.fact_sequence;
 }
 
+/* An agent's patience runs on its own clock, and its beats tell of that one; ours stands still while
+ * we do not run, however often that is. */
+enum { UNANSWERED_BEATS = 4 };
+
+bool node_wants_ack(const struct core *core, const struct node *node)
+{
+    bool waits_long = node->beat_sequence - node->ack_beat >= UNANSWERED_BEATS;
+    return waits_long || core->t - node->ack_ms >= 2ull * core->config.beat_ms;
+}
+
 void node_ack(struct core *core, struct node *node)
 {
     if (node->session == 0) {
@@ -784,7 +797,7 @@ void node_fence(struct core *core, struct node *node, uint32_t job, uint32_t att
 
 bool node_fence_waits(const struct core *core, const struct node *node)
 {
-    return node->d.fence == FENCE_ASKED && core->t < node->fence_ms;
+    return core->t < node->fence_ms && node->d.fence == FENCE_ASKED;
 }
 
 void node_fenced(struct core *core, uint32_t id, bool ok)

@@ -439,6 +439,18 @@ static bool unwanted(const struct core *core, const struct node *node,
     return core_job_over(job) || (report->attempt <= job->d.attempt && !current);
 }
 
+/* It has the order to stop, by its own word: what is asked for is under way. */
+static bool stop_heard(const struct node *node, const struct job *job)
+{
+    for (uint32_t i = 0; i < node->report_count; i++) {
+        const struct attempt_report *report = &node->reports[i];
+        if (report->job == job->d.job && report->attempt == job->d.attempt && report->stop_seen) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The job of which this node speaks as if the last order had never come, NULL when there is none:
  * the holder of a slot that does not know its attempt, or whose end is not proven. */
 static const struct job *unheard(const struct core *core, const struct node *node)
@@ -447,6 +459,9 @@ static const struct job *unheard(const struct core *core, const struct node *nod
     const struct job *job = core_job(core, mark != NULL ? mark->d.job : node->d.job);
     if (job == NULL || (mark == NULL && (!job->d.attempted || !job->d.launched))) {
         return NULL;
+    }
+    if (mark == NULL && stop_heard(node, job) && !job_runs(job) && !node_wants_ack(core, node)) {
+        return NULL; /* that it was hurried since may have been lost: now and then, then */
     }
     if (mark != NULL || !job_runs(job)) {
         return report_gone(node, job->d.job, job->d.attempt) ? NULL : job;
@@ -471,6 +486,15 @@ static bool was_reported(const struct node *node, const struct attempt_report *r
     return false;
 }
 
+/* Of ranks that it does not have nothing is copied: a beat tells of few, and has room for many. */
+static void keep(struct attempt_report *to, const struct attempt_report *from)
+{
+    CHECK(from->rank_count <= RANKS_PER_NODE_MAX);
+    memcpy(to, from, offsetof(struct attempt_report, ranks));
+    memcpy(to->ranks, from->ranks, from->rank_count * sizeof from->ranks[0]);
+    text_copy(to->text, sizeof to->text, from->text);
+}
+
 void report_attempts(struct core *core, struct node *node, const struct attempt_report *reports,
                      uint32_t count)
 {
@@ -485,7 +509,9 @@ void report_attempts(struct core *core, struct node *node, const struct attempt_
             told[told_count++] = reports[i];
         }
     }
-    memmove(node->reports, reports, count * sizeof *reports);
+    for (uint32_t i = 0; i < count; i++) {
+        keep(&node->reports[i], &reports[i]);
+    }
     node->report_count = count;
     node->reported = true;
     for (uint32_t i = 0; i < count; i++) {
@@ -512,14 +538,14 @@ void report_ends(struct core *core, struct node *node, const struct msg_rank_end
     for (uint32_t i = 0; i < node->report_count; i++) {
         if (node->reports[i].job == ends->report.job &&
             node->reports[i].attempt == ends->report.attempt) {
-            node->reports[i] = ends->report;
+            keep(&node->reports[i], &ends->report);
             report_one(core, node, &node->reports[i]);
             core->look = true;
             return;
         }
     }
     if (node->report_count < ATTEMPTS_PER_NODE_MAX) {
-        node->reports[node->report_count++] = ends->report;
+        keep(&node->reports[node->report_count++], &ends->report);
         report_one(core, node, &node->reports[node->report_count - 1]);
         core->look = true;
     }

@@ -24,40 +24,47 @@ enum link_state {
     LINK_AGENT_DOWN, /* refused or frozen: the host lives, the agent does not */
 };
 
+/* First what is looked at for all nodes at a time, and changes with each beat: together it is two
+ * lines of a cache, and a walk over the fleet reads no more of a node. */
 struct node {
-    struct record_image_node d;
-    /* soft */
-    uint8_t link;          /* enum link_state; these first ones are looked at for all nodes */
-    bool set_aside;        /* rows about it cannot be read: no opinion, see core_quarantine_node */
-    bool agent_silent;     /* its steps move although nobody reaches the agent */
-    uint64_t session;      /* 0 = none */
-    uint64_t beat_ms;      /* receipt of the last beat or hello */
-    uint64_t suspect_ms;   /* since when; 0 = is not */
-    uint64_t goodbye_ms;   /* until then its silence is expected; 0 = none */
-    uint64_t beat_sent_ms; /* when its agent sent it, as far as its beats can tell */
+    uint8_t link;        /* enum link_state; soft, as all but d */
+    bool set_aside;      /* rows about it cannot be read: no opinion, see core_quarantine_node */
+    bool agent_silent;   /* its steps move although nobody reaches the agent */
+    bool reported;       /* reports are of this process's lifetime */
+    bool checks_ok;      /* a beat of this session said so */
+    bool checks_bad;     /* a beat of this session said the contrary */
+    bool no_prober;      /* the last round found nobody who could be asked */
+    uint8_t answer;      /* strongest enum peer_answer of the last round; 255 none yet */
+    uint32_t mark_count; /* marks that it has */
+    uint32_t report_count;
+    uint64_t session;    /* 0 = none */
+    uint64_t beat_ms;    /* receipt of the last beat or hello */
+    uint64_t suspect_ms; /* since when; 0 = is not */
+    uint64_t goodbye_ms; /* until then its silence is expected; 0 = none */
+    uint64_t fence_ms;   /* until then the site's hook is waited for; 0 = it is not */
+    uint64_t probe_ms;   /* deadline of the round; 0 = none runs */
+    uint64_t beat_sequence;
+    uint64_t beat_sent_ms;   /* when its agent sent it, as far as its beats can tell */
     int64_t clock_offset_ms; /* least (receipt - sent) of this session in the last minute or two */
     int64_t clock_next_ms;   /* … of the minute that runs */
     uint64_t clock_turn_ms;  /* end of that minute; 0 = no beat yet */
-    uint64_t beat_sequence;
+    uint64_t ack_ms;         /* last ack sent */
+    uint64_t ack_beat;       /* … and of which beat */
+    struct record_image_node d;
+    struct attempt_report *reports; /* up to ATTEMPTS_PER_NODE_MAX */
     uint64_t ends_sequence;
     /* of the last fact that this process has seen; d has that of the last one with an effect */
     uint64_t fact_sequence;
-    uint32_t witness;      /* node of the same job whose steps tell that this one still works */
-    uint64_t witness_step; /* … at its first beat after this one became suspect */
-    uint64_t closed_ms;    /* since when without a session; 0 = has one */
-    uint64_t ack_ms;       /* last ack sent */
-    uint64_t ack_beat;     /* … and of which beat */
-    uint8_t goodbye;       /* enum goodbye_kind */
+    uint32_t witness;       /* node of the same job whose steps tell that this one still works */
+    uint64_t witness_step;  /* … at its first beat after this one became suspect */
+    uint64_t closed_ms;     /* since when without a session; 0 = has one */
+    uint8_t goodbye;        /* enum goodbye_kind */
+    uint8_t answers;        /* probers that have answered in this round */
+    uint8_t asked;          /* probers asked */
+    uint8_t answer_probers; /* how many probers the answer of the last round rests on */
+    uint8_t answer_now;     /* strongest one of the round that runs */
     uint32_t probers[PROBERS_MAX]; /* asked in this round; 0 once they have answered */
-    bool no_prober;                /* the last round found nobody who could be asked */
-    uint8_t answers;               /* probers that have answered in this round */
-    uint8_t asked;                 /* probers asked */
-    uint8_t answer;                /* strongest enum peer_answer of the last round; 255 none yet */
-    uint8_t answer_probers;        /* how many probers that answer rests on */
-    uint8_t answer_now;            /* … of the round that runs */
     uint64_t probe_nonce;
-    uint64_t probe_ms;    /* deadline of the round; 0 = none runs */
-    uint64_t fence_ms;    /* until then the site's hook is waited for; 0 = it is not */
     uint64_t check_nonce; /* quick check in flight; 0 = none */
     uint64_t check_ms;    /* its deadline */
     uint64_t checked_ms;  /* last passed check; 0 = never in this process */
@@ -66,11 +73,6 @@ struct node {
     bool would;          /* said what would become of it, were automation not held */
     bool run_sent;       /* this session has carried an order to run */
     uint64_t peers_told; /* hash of the list of peers that this session has carried; 0 = none */
-    uint32_t report_count;
-    struct attempt_report reports[ATTEMPTS_PER_NODE_MAX];
-    bool reported;   /* reports are of this process's lifetime */
-    bool checks_ok;  /* a beat of this session said so */
-    bool checks_bad; /* a beat of this session said the contrary */
 };
 
 struct mark {

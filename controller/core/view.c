@@ -51,11 +51,8 @@ const struct node *core_node(const struct core *core, uint32_t id)
 
 uint32_t core_mark_count(const struct core *core, uint32_t node)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < core->mark_count; i++) {
-        count += core->marks[i].d.node == node ? 1 : 0;
-    }
-    return count;
+    const struct node *found = core_node(core, node);
+    return found != NULL ? found->mark_count : 0;
 }
 
 const struct mark *core_mark(const struct core *core, uint32_t node, uint32_t index)

@@ -102,9 +102,9 @@ struct attempt_report {
     bool reads_output; /* what its ranks print is being read: their steps count as seen */
     uint32_t first_rank;
     uint32_t rank_count;
+    uint64_t used_ms; /* processor time of its processes here, as last looked at; 0 = not known */
     struct rank_report ranks[RANKS_PER_NODE_MAX];
     char text[TEXT_SIZE];
-    uint64_t used_ms; /* processor time of its processes here, as last looked at; 0 = not known */
 };
 
 /* ---- agent -> controller ---------------------------------------------------------------- */
