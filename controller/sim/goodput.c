@@ -327,6 +327,7 @@ static void make_limits(struct gp *gp)
     gp->limits.checkpoints = 2 * gp->options.ranks_per_node;
     gp->limits.facts = 4;
     gp->limits.questions = 2 * GP_PROBES;
+    gp->limits.output_traces = gp->options.line != NULL ? gp->limits.output_traces : 0;
 }
 
 /* The mean gap between events that strike a node so many millionths of times a day. */

@@ -468,8 +468,10 @@ void gp_node_tick(struct gp *gp, uint32_t index)
     gp->reading = true; /* a moment before, so that the beat has what all ranks say */
     gp_node_read(gp, index);
     gp->reading = false;
-    struct agent_event tick = {.kind = AGENT_EVENT_TICK};
-    step(gp, index, &tick);
+    if (deadline_ms(node) <= gp->now_ms) { /* else it has just beaten, with what it read */
+        struct agent_event tick = {.kind = AGENT_EVENT_TICK};
+        step(gp, index, &tick);
+    }
 }
 
 void gp_node_tick_alone(struct gp *gp, uint32_t index)
