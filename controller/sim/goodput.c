@@ -220,7 +220,6 @@ static void happen(struct gp *gp, enum gp_event kind, uint32_t number)
     case GP_EV_PROBED:
     case GP_EV_SHIM_UP:
     case GP_EV_SHIM_ENDED:
-    case GP_EV_SHIM_EMPTY:
     case GP_EV_SWEPT:
         gp_news(gp);
         gp_node_event(gp, number, kind);

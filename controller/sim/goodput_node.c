@@ -13,7 +13,6 @@ enum {
     PEER_PORT = 7445,
     PROTOCOL = 1,
     SCAN_MS = 10,
-    EMPTY_MS = 5,
     PROBE_MS = 2,
     SIGNAL_TERM = 15,
     NODES_PER_RACK = 32,
@@ -279,12 +278,13 @@ static void end_ranks(struct gp *gp, uint32_t index, struct gp_shim *shim, uint8
 {
     struct gp_node *node = &gp->nodes[index];
     shim->ended = true;
+    shim->up = false; /* with its last child it has proven itself empty, and ends */
+    shim->empty = true;
     shim->state = state;
     shim->code = code;
     shim->end_ms = mono_ms(gp, node);
     uint32_t attempt = shim->attempt;
     say_shim(gp, index, shim);
-    gp_at(gp, gp->now_ms + EMPTY_MS, GP_EV_SHIM_EMPTY, index);
     gp_train_gone(gp, attempt);
 }
 
@@ -304,19 +304,6 @@ static void shim_ended(struct gp *gp, uint32_t index)
         struct gp_shim *shim = &node->shims[i];
         if (shim->used && shim->told && shim->up && !shim->ended) {
             end_ranks(gp, index, shim, RANK_SIGNALED, SIGNAL_TERM);
-        }
-    }
-}
-
-static void shim_empty(struct gp *gp, uint32_t index)
-{
-    struct gp_node *node = &gp->nodes[index];
-    for (uint32_t i = 0; i < GP_SHIMS; i++) {
-        struct gp_shim *shim = &node->shims[i];
-        if (shim->used && shim->ended && shim->up) {
-            shim->up = false;
-            shim->empty = true;
-            say_shim(gp, index, shim);
         }
     }
 }
@@ -399,9 +386,6 @@ void gp_node_event(struct gp *gp, uint32_t index, enum gp_event kind)
         return;
     case GP_EV_SHIM_ENDED:
         shim_ended(gp, index);
-        return;
-    case GP_EV_SHIM_EMPTY:
-        shim_empty(gp, index);
         return;
     default:
         CHECK(false);

@@ -38,7 +38,6 @@ enum gp_event {
     GP_EV_PROBED,     /* number: node */
     GP_EV_SHIM_UP,    /* number: node */
     GP_EV_SHIM_ENDED, /* number: node */
-    GP_EV_SHIM_EMPTY, /* number: node */
     GP_EV_SWEPT,      /* number: node */
     GP_EV_SUBMIT,
     GP_EV_PHASE,     /* the program ends its init or its load; number: attempt */
