@@ -1,0 +1,547 @@
+/* line_pattern.c: a pattern is read anew whenever it is matched, since that happens only when its
+ * key was seen in the line. A pattern falls into segments between its stars; each segment is looked
+ * for behind the one before, leftmost first, and within a segment there is one way to go. */
+#include "agent/core/line_pattern.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/core/line_cursor.h"
+#include "proto/base/check.h"
+
+enum { DIGITS_MAX = 18, ITEM_NONE = 0 };
+
+/* One item of a pattern: a byte that means itself, a class, or a choice. */
+struct item {
+    char class; /* ITEM_NONE: `byte` means itself; '{': a choice */
+    char byte;
+    uint64_t limit;   /* of %> and %& */
+    const char *body; /* of a choice, without braces */
+    size_t body_size;
+    size_t size; /* in the pattern */
+};
+
+struct reader {
+    const char *text;
+    size_t size;
+    size_t at;
+};
+
+/* ---- reading a pattern --------------------------------------------------------------------- */
+
+/* The number of %> and %&, which follows its sign. Returns its digits. */
+static size_t read_limit(const char *text, size_t size, bool hex, uint64_t *ret_limit)
+{
+    size_t count = 0;
+    uint64_t value = 0;
+    while (count < size && count < DIGITS_MAX - 4 &&
+           (hex ? line_hex_of(text[count]) >= 0 : line_is_digit(text[count]))) {
+        value = value * (hex ? 16 : 10) + (uint64_t)line_hex_of(text[count]);
+        count++;
+    }
+    *ret_limit = value;
+    return count;
+}
+
+static int read_class(const struct reader *in, struct item *item, struct err *err)
+{
+    static const char plain[] = "dxsDRGSP_";
+    static const char literal[] = "%*{^$";
+    const char *text = in->text + in->at;
+    const size_t left = in->size - in->at;
+    if (left < 2) {
+        return err_set(err, -EINVAL, "ends in %%; a percent sign is written twice");
+    }
+    const char class = text[1];
+    item->size = 2;
+    for (size_t i = 0; i + 1 < sizeof(literal); i++) {
+        if (class == literal[i]) {
+            item->byte = class;
+            return 0;
+        }
+    }
+    item->class = class;
+    for (size_t i = 0; i + 1 < sizeof(plain); i++) {
+        if (class == plain[i]) {
+            return 0;
+        }
+    }
+    if (class != '>' && class != '&') {
+        return err_set(err, -EINVAL,
+                       "%%%c is not known; behind %% stands one of d x s _ D R G S P > &",
+                       class >= ' ' && class <= '~' ? class : '?');
+    }
+    const size_t digits = read_limit(text + 2, left - 2, class == '&', &item->limit);
+    item->size += digits;
+    return digits > 0 ? 0 : err_set(err, -EINVAL, "%%%c needs a number behind it", class);
+}
+
+static int read_choice(const struct reader *in, struct item *item, struct err *err)
+{
+    const char *text = in->text + in->at;
+    const size_t left = in->size - in->at;
+    size_t end = 1;
+    while (end < left && text[end] != '}') {
+        if (text[end] == '{' || text[end] == '%' || text[end] == '*') {
+            return err_set(err, -EINVAL, "between { and } stands plain text only, no %c",
+                           text[end]);
+        }
+        end++;
+    }
+    if (end == left) {
+        return err_set(err, -EINVAL, "a { is not closed; write %%{ for the character");
+    }
+    *item = (struct item){.class = '{', .body = text + 1, .body_size = end - 1, .size = end + 1};
+    return 0;
+}
+
+static int read_item(const struct reader *in, struct item *ret_item, struct err *err)
+{
+    *ret_item = (struct item){.byte = in->text[in->at], .size = 1};
+    if (ret_item->byte == '%') {
+        return read_class(in, ret_item, err);
+    }
+    if (ret_item->byte == '{') {
+        return read_choice(in, ret_item, err);
+    }
+    return 0;
+}
+
+/* Of a pattern that has been checked. */
+static struct item item_at(const struct reader *in)
+{
+    struct item item;
+    const int r = read_item(in, &item, NULL);
+    CHECK(r == 0);
+    return item;
+}
+
+static bool is_star(const struct reader *in)
+{
+    return in->at < in->size && in->text[in->at] == '*';
+}
+
+static bool is_end_mark(const struct reader *in)
+{
+    return in->at + 1 == in->size && in->text[in->at] == '$';
+}
+
+/* The bytes that the shortest piece has; 0 when one has others than printable ASCII. */
+static size_t key_worth(const struct line_key *key)
+{
+    size_t at = 0;
+    size_t worth = LINE_KEY_MAX;
+    const char *text;
+    size_t size;
+    while (line_key_piece(key, &at, &text, &size)) {
+        worth = size < worth ? size : worth;
+        for (size_t i = 0; i < size; i++) {
+            worth = text[i] >= ' ' && text[i] <= '~' ? worth : 0;
+        }
+    }
+    return worth;
+}
+
+static void prefer(struct line_key *best, const struct line_key *key)
+{
+    if (key_worth(key) > key_worth(best)) {
+        *best = *key;
+    }
+}
+
+/* The best key, which may be worth nothing. An escaped character is two bytes in the pattern, so
+ * runs of plain ones end at it. */
+static struct line_key find_key(const char *pattern, size_t size)
+{
+    struct reader in = {.text = pattern, .size = size};
+    struct line_key best = {.text = pattern};
+    size_t run = 0; /* plain bytes that end at in.at */
+    in.at = size > 0 && pattern[0] == '^' ? 1 : 0;
+    while (in.at < size) {
+        struct item item = {.class = '*', .size = 1};
+        if (!is_star(&in) && !is_end_mark(&in)) {
+            item = item_at(&in);
+        }
+        in.at += item.size;
+        const bool plain = item.class == ITEM_NONE && item.size == 1;
+        run = plain && item.byte >= ' ' && item.byte <= '~' ? run + 1 : 0;
+        struct line_key key = {.text = pattern + in.at - run, .size = run};
+        if (item.class == '{') {
+            key = (struct line_key){.text = item.body, .size = item.body_size, .is_choice = true};
+        }
+        if (run <= LINE_KEY_MAX) {
+            prefer(&best, &key);
+        }
+    }
+    return best;
+}
+
+int line_pattern_check(const char *pattern, size_t size, struct err *err)
+{
+    struct reader in = {.text = pattern, .size = size};
+    if (size == 0 || size > LINE_PATTERN_MAX) {
+        return err_set(err, -EINVAL, "a pattern has 1 to %d bytes, not %zu", LINE_PATTERN_MAX,
+                       size);
+    }
+    in.at = pattern[0] == '^' ? 1 : 0;
+    while (in.at < size) {
+        struct item item = {.size = 1};
+        const int r = is_star(&in) ? 0 : read_item(&in, &item, err);
+        if (r != 0) {
+            return r;
+        }
+        in.at += item.size;
+    }
+    const struct line_key key = find_key(pattern, size);
+    if (key_worth(&key) < LINE_KEY_MIN) {
+        return err_set(err, -EINVAL,
+                       "needs at least %d characters in a row that stand in every such line: plain "
+                       "ones, or each text of a { }",
+                       LINE_KEY_MIN);
+    }
+    return 0;
+}
+
+struct line_key line_pattern_key(const char *pattern, size_t size)
+{
+    const struct line_key key = find_key(pattern, size);
+    CHECK(key_worth(&key) >= LINE_KEY_MIN);
+    return key;
+}
+
+bool line_key_piece(const struct line_key *key, size_t *at, const char **ret_text, size_t *ret_size)
+{
+    size_t end = *at;
+    if (*at > key->size) {
+        return false;
+    }
+    while (end < key->size && !(key->is_choice && key->text[end] == '|')) {
+        end++;
+    }
+    const size_t size = end - *at;
+    *ret_text = key->text + *at;
+    *ret_size = size < LINE_KEY_MAX ? size : LINE_KEY_MAX;
+    *at = end + 1;
+    return true;
+}
+
+/* ---- what stands at a place of a line ------------------------------------------------------- */
+
+struct place {
+    const char *line;
+    size_t size;
+    size_t at;
+};
+
+static size_t digits_at(const struct place *place, size_t at)
+{
+    size_t count = 0;
+    while (at + count < place->size && count < DIGITS_MAX &&
+           line_is_digit(place->line[at + count])) {
+        count++;
+    }
+    return count;
+}
+
+static bool take_decimal(struct place *place, int64_t *ret_value)
+{
+    const bool minus = place->at < place->size && place->line[place->at] == '-';
+    const size_t from = place->at + (minus ? 1 : 0);
+    const size_t count = digits_at(place, from);
+    int64_t value = 0;
+    for (size_t i = 0; i < count; i++) {
+        value = value * 10 + (place->line[from + i] - '0');
+    }
+    *ret_value = minus ? -value : value;
+    place->at = from + count;
+    return count > 0;
+}
+
+/* "12", "0.5", "1e3" is 1 here: exponents are not for limits. */
+static bool take_at_least(struct place *place, uint64_t limit)
+{
+    int64_t value = 0;
+    if (!take_decimal(place, &value)) {
+        return false;
+    }
+    if (place->at < place->size && place->line[place->at] == '.') {
+        place->at += 1 + digits_at(place, place->at + 1);
+    }
+    return value >= (int64_t)limit;
+}
+
+static bool take_hex(struct place *place, uint64_t *ret_value)
+{
+    const char *text = place->line + place->at;
+    const size_t left = place->size - place->at;
+    size_t at = left > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 2 : 0;
+    const size_t from = at;
+    uint64_t value = 0;
+    while (at < left && at - from < 16 && line_hex_of(text[at]) >= 0) {
+        value = value << 4 | (uint64_t)line_hex_of(text[at]);
+        at++;
+    }
+    *ret_value = value;
+    place->at += at;
+    return at > from;
+}
+
+/* Up to a blank or the byte that the pattern wants next; 0: the pattern wants no certain byte. */
+static size_t word_at(const struct place *place, char stop)
+{
+    size_t count = 0;
+    while (place->at + count < place->size && count < LINE_WORD_MAX) {
+        const char byte = place->line[place->at + count];
+        if (line_is_blank(byte) || (stop != '\0' && byte == stop)) {
+            break;
+        }
+        count++;
+    }
+    return count;
+}
+
+static size_t hex_run(const char *text, size_t size, size_t at, size_t most)
+{
+    size_t count = 0;
+    while (at + count < size && count <= most && line_hex_of(text[at + count]) >= 0) {
+        count++;
+    }
+    return count <= most ? count : 0;
+}
+
+size_t line_pci_size(const char *text, size_t size)
+{
+    const size_t first = hex_run(text, size, 0, 8);
+    if (first < 2 || first == size || text[first] != ':') {
+        return 0;
+    }
+    const size_t second = hex_run(text, size, first + 1, 2);
+    size_t at = first + 1 + second;
+    if (second != 2) {
+        return 0;
+    }
+    if (at < size && text[at] == ':' && hex_run(text, size, at + 1, 2) == 2) {
+        at += 3;
+    } else if (first != 2) {
+        return 0;
+    }
+    if (at + 1 < size && text[at] == '.' && text[at + 1] >= '0' && text[at + 1] <= '7') {
+        at += 2;
+    }
+    return at;
+}
+
+static bool take_choice(struct place *place, const struct item *item)
+{
+    size_t from = 0;
+    while (from <= item->body_size) {
+        size_t end = from;
+        while (end < item->body_size && item->body[end] != '|') {
+            end++;
+        }
+        const size_t size = end - from;
+        if (place->size - place->at >= size &&
+            memcmp(place->line + place->at, item->body + from, size) == 0) {
+            place->at += size;
+            return true;
+        }
+        from = end + 1;
+    }
+    return false;
+}
+
+static bool take_blanks(struct place *place)
+{
+    const size_t from = place->at;
+    while (place->at < place->size && line_is_blank(place->line[place->at])) {
+        place->at++;
+    }
+    return place->at > from;
+}
+
+/* ---- matching ------------------------------------------------------------------------------- */
+
+static int32_t narrow(int64_t value)
+{
+    return value > INT32_MAX ? INT32_MAX : value < -INT32_MAX ? -INT32_MAX : (int32_t)value;
+}
+
+static bool take_number(struct place *place, char class, struct line_found *found)
+{
+    int64_t value = 0;
+    if (!take_decimal(place, &value)) {
+        return false;
+    }
+    switch (class) {
+    case 'D':
+        found->has_code = true;
+        found->code = narrow(value);
+        break;
+    case 'R':
+        found->has_rank = true;
+        found->rank = narrow(value);
+        break;
+    case 'G':
+        found->has_gpu = true;
+        found->gpu = narrow(value);
+        break;
+    default:
+        break;
+    }
+    return true;
+}
+
+static bool take_word(struct place *place, const struct item *item, char stop,
+                      struct line_found *found)
+{
+    const size_t size = item->class == 'P'
+                            ? line_pci_size(place->line + place->at, place->size - place->at)
+                            : word_at(place, stop);
+    if (item->class == 'S') {
+        found->subject = place->line + place->at;
+        found->subject_size = size;
+    } else if (item->class == 'P') {
+        found->pci = place->line + place->at;
+        found->pci_size = size;
+    }
+    place->at += size;
+    return size > 0;
+}
+
+/* `next`: the byte that follows the item in the pattern, where a certain one does. */
+static bool take_item(struct place *place, const struct item *item, char next,
+                      struct line_found *found)
+{
+    uint64_t bits = 0;
+    switch (item->class) {
+    case ITEM_NONE:
+        return place->at < place->size && place->line[place->at++] == item->byte;
+    case '{':
+        return take_choice(place, item);
+    case '_':
+        return take_blanks(place);
+    case '>':
+        return take_at_least(place, item->limit);
+    case 'x':
+        return take_hex(place, &bits);
+    case '&':
+        return take_hex(place, &bits) && (bits & item->limit) != 0;
+    case 's':
+    case 'S':
+    case 'P':
+        return take_word(place, item, next, found);
+    default:
+        return take_number(place, item->class, found);
+    }
+}
+
+static char next_byte(const struct reader *in)
+{
+    if (in->at >= in->size || is_star(in) || is_end_mark(in)) {
+        return '\0';
+    }
+    const struct item item = item_at(in);
+    return item.class == ITEM_NONE ? item.byte : '\0';
+}
+
+/* The segment at in->at from place->at on. Both move behind it when it fits. */
+static bool take_segment(struct reader *in, struct place *place, struct line_found *found)
+{
+    struct reader pattern = *in;
+    struct place line = *place;
+    struct line_found seen = *found;
+    while (pattern.at < pattern.size && !is_star(&pattern)) {
+        if (is_end_mark(&pattern)) {
+            if (line.at != line.size) {
+                return false;
+            }
+            pattern.at++;
+            break;
+        }
+        const struct item item = item_at(&pattern);
+        pattern.at += item.size;
+        if (!take_item(&line, &item, next_byte(&pattern), &seen)) {
+            return false;
+        }
+    }
+    *in = pattern;
+    *place = line;
+    *found = seen;
+    return true;
+}
+
+/* The first place at or behind place->at where the segment fits. */
+static bool find_segment(struct reader *in, struct place *place, struct line_found *found)
+{
+    const char first = next_byte(in);
+    for (size_t at = place->at; at <= place->size; at++) {
+        if (first != '\0' && (at == place->size || place->line[at] != first)) {
+            continue;
+        }
+        struct place try = *place;
+        try.at = at;
+        if (take_segment(in, &try, found)) {
+            *place = try;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What joins the lines of one message. */
+static bool is_join(char byte)
+{
+    return byte == '|' || byte == '\n';
+}
+
+static size_t behind_blanks(const char *line, size_t size, size_t at)
+{
+    while (at < size && line_is_blank(line[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* The first segment where the message begins, or one that was joined to it. */
+static bool find_beginning(struct reader *in, struct place *place, size_t begin,
+                           struct line_found *found)
+{
+    for (size_t at = begin; at <= place->size; at++) {
+        if (at != begin && !is_join(place->line[at - 1])) {
+            continue;
+        }
+        struct place try = *place;
+        try.at = behind_blanks(place->line, place->size, at);
+        if (take_segment(in, &try, found)) {
+            *place = try;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool line_pattern_match(const char *pattern, size_t pattern_size, const char *line, size_t size,
+                        size_t begin, struct line_found *ret_found)
+{
+    struct reader in = {.text = pattern, .size = pattern_size};
+    struct line_found found = {0};
+    while (size > 0 && line_is_blank(line[size - 1])) {
+        size--;
+    }
+    struct place place = {.line = line, .size = size};
+    bool fits = true;
+    if (pattern_size > 0 && pattern[0] == '^') {
+        in.at = 1;
+        fits = begin <= size && find_beginning(&in, &place, begin, &found);
+    }
+    while (fits && in.at < in.size) {
+        while (is_star(&in)) {
+            in.at++;
+        }
+        fits = in.at == in.size || find_segment(&in, &place, &found);
+    }
+    if (fits) {
+        *ret_found = found;
+    }
+    return fits;
+}
