@@ -57,6 +57,7 @@ FLAGS_agent/trainer := -ffp-contract=off
 FLAGS_agent/rank := -fPIC
 FLAGS_proto/wire := -isystem $(BUILD)/gen
 FLAGS_db := -isystem $(BUILD)/gen
+FLAGS_agent/core := -isystem $(BUILD)/gen
 FLAGS_tests/unit/wire := -isystem $(BUILD)/gen
 
 # ---- CUDA and NCCL, where they are ---------------------------------------------------------
@@ -113,6 +114,8 @@ PROTOS := $(wildcard proto/*.proto)
 GEN_C := $(PROTOS:%.proto=$(BUILD)/gen/%.pb-c.c)
 GEN_H := $(GEN_C:.c=.h)
 GEN_SQL := $(patsubst %,$(BUILD)/gen/%.inc,$(wildcard db/*.sql))
+CATALOG := $(wildcard agent/probe/catalog/*.tsv)
+GEN_CATALOG := $(CATALOG:%=$(BUILD)/gen/%.inc)
 SRC_wire := $(call sources,proto/wire)
 SRC_db := $(call sources,db)
 SRC_core := $(call sources,controller/core)
@@ -256,6 +259,7 @@ $(BUILD)/gen/%.inc: %
 $(call objects,$(SRC_wire) $(wildcard tests/unit/wire/*.c)): | $(GEN_H)
 # The compiler does not tell of them: they come from a folder of system headers.
 $(call objects,$(SRC_db)): $(GEN_SQL)
+$(call objects,agent/core/catalog_shipped.c): $(GEN_CATALOG)
 
 # A file that came or went changes the list, and the list the archive.
 note_list = $(if $(wildcard $(BUILD)/lib),$(if $(call differ,$(file <$1),$2),$(file >$1,$2)))
@@ -460,7 +464,7 @@ test-all: deps-test
 # ---- lint, tools, the rest -----------------------------------------------------------------
 
 .PHONY: lint format deps deps-test demo figures bench mutants clean install help
-lint:
+lint: $(GEN_CATALOG)
 	$(Q)KEEPSTEP_BUILD=$(BUILD) MAKE='$(MAKE)' JOBS=$(JOBS) tests/lint/lint.sh
 
 # Every C file of ours as .clang-format says.
@@ -502,6 +506,7 @@ pkgconfigdir ?= $(libdir)/pkgconfig
 # Put it on PYTHONPATH, or set it to a folder where python3 looks by itself.
 pythondir ?= $(prefix)/share/keepstep/python
 exampledir ?= $(prefix)/share/keepstep/examples
+catalogdir ?= $(prefix)/share/keepstep/catalog
 INSTALL ?= install
 VERSION = $(shell sed -n 's/^#define KEEPSTEP_VERSION "\(.*\)".*/\1/p' proto/base/version.h)
 install: all
@@ -511,7 +516,8 @@ install: all
 .PHONY: install-files
 install-files:
 	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir) $(DESTDIR)$(includedir) \
-	    $(DESTDIR)$(pkgconfigdir) $(DESTDIR)$(pythondir) $(DESTDIR)$(exampledir)/pytorch
+	    $(DESTDIR)$(pkgconfigdir) $(DESTDIR)$(pythondir) $(DESTDIR)$(exampledir)/pytorch \
+	    $(DESTDIR)$(catalogdir)
 	$(if $(PROGRAMS),$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(bindir))
 	$(INSTALL) -m 644 $(BUILD)/libkeepstep.so.0 $(DESTDIR)$(libdir)
 	ln -sf libkeepstep.so.0 $(DESTDIR)$(libdir)/libkeepstep.so
@@ -524,6 +530,7 @@ install-files:
 	chmod 644 $(DESTDIR)$(pkgconfigdir)/keepstep.pc $(DESTDIR)$(pythondir)/keepstep.py
 	$(INSTALL) -m 644 $(wildcard deploy/examples/pytorch/*.py deploy/examples/pytorch/*.yaml) \
 	    $(DESTDIR)$(exampledir)/pytorch
+	$(INSTALL) -m 644 $(CATALOG) $(DESTDIR)$(catalogdir)
 
 help:
 	@echo 'make            build everything into $(BUILD)/'

@@ -13,20 +13,27 @@
  * name is [a-z0-9._-], at most 31 characters; label, action and role are words of signal.h; the
  * explanation is one sentence for people. match is one of
  *
- *     xid N                  a code of the NVIDIA driver
- *     xid N fatal|nonfatal   144-150, when no row below knows the interrupt
- *     xid 154 to N           the recovery action that the driver asks for now
+ *     xid N                  a code of the NVIDIA driver; * for those that no row has
+ *     xid N fatal|nonfatal   144-150, when no nvlink5 row knows the interrupt
+ *     recovery N             Xid 154: the action that the driver asks for now, 0 none ... 5
  *     nvlink5 N V1 V2 S      144-150: the interrupt's 32 bits, - where they do not matter, as
  *                            drivers before R575 and since write them; S the error status or *
  *     sxid N                 a code of the NVSwitch driver
+ *     sxid * fatal|nonfatal  one that no row has
+ *     completion N           NCCL: a work completion with this status; * for the others
+ *     watchdog [differs]     PyTorch: a collective that did not come back; two ranks named
+ *                            different operations for one number
+ *     oom group|node|* WORDS the kernel killed for a group's limit, for the node's memory, or for
+ *                            either; words for the victim's name, with * at their end or alone
  *     kernel PATTERN         a line of the kernel log
+ *     boot PATTERN           the same, in the first CATALOG_BOOT_MS since the kernel started
  *     output PATTERN         a line that a rank or its launcher printed
  *     agent PATTERN          a reading of an agent's probe
  *     any PATTERN            any of the three
  *
  * "off" in the place of the label takes a row of an earlier file out: name and off alone.
- * Of several patterns that fit a line the first one counts; rows that a later file adds come before
- * all earlier ones. line_pattern.h tells what a pattern is. */
+ * Codes come before patterns. Of several patterns (and oom words) that fit, the first one counts;
+ * rows that a later file adds come before all earlier ones. line_pattern.h tells what a pattern is. */
 #ifndef KEEPSTEP_AGENT_CATALOG_H
 #define KEEPSTEP_AGENT_CATALOG_H
 
@@ -42,6 +49,7 @@ enum {
     CATALOG_FILE_MAX = 1048576, /* bytes of one file */
     CATALOG_EXPLAIN_SIZE = 192, /* with the NUL */
     CATALOG_LOOK_MAX = 16384,   /* of a line: what is behind is not looked at */
+    CATALOG_BOOT_MS = 300000,
     SIGNAL_PCI_SIZE = 20,       /* "0000:3b:00.0" */
     SIGNAL_OPERATION_SIZE = 24, /* "ALLREDUCE", "RECV" */
     SIGNAL_NO_CODE = INT32_MIN,
@@ -93,9 +101,9 @@ struct signal {
 };
 
 struct catalog_limits {
-    uint32_t rows;         /* of all files together */
-    uint32_t text_bytes;   /* of all their patterns and explanations */
-    uint32_t filter_nodes; /* of the filter, about one a byte of its words */
+    uint32_t rows;         /* of all files together, and of the one that is being read */
+    uint32_t text_bytes;   /* of all their matches and explanations, of replaced rows too */
+    uint32_t filter_nodes; /* about one for each byte of each pattern's key; below 65536 */
 };
 void catalog_limits_default(struct catalog_limits *ret_limits);
 
@@ -113,11 +121,11 @@ MUST_CHECK int catalog_read(struct catalog *catalog, const char *origin, const c
 /* The files that come with Keepstep, which can only fail for limits that are too small. */
 MUST_CHECK int catalog_read_shipped(struct catalog *catalog, struct err *err);
 
-/* Calls `problem` for each wrong line of a file, with a sentence that begins with origin and line.
- * Returns their number. `catalog` is only there for its limits and for rows that "off" names. */
-typedef void catalog_problem(void *context, uint32_t line, const char *text);
-uint32_t catalog_check(const struct catalog *catalog, const char *origin, const char *bytes,
-                       size_t size, catalog_problem *problem, void *context);
+/* As catalog_read(), but keeps nothing: calls `problem` for each wrong line of a file, with a
+ * sentence that begins with origin and line, and returns how many there were. */
+typedef void catalog_problem(void *context, const char *text);
+uint32_t catalog_check(struct catalog *catalog, const char *origin, const char *bytes, size_t size,
+                       catalog_problem *problem, void *context);
 
 /* One row, for printing; borrowed. */
 struct catalog_row {

@@ -6,6 +6,8 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 folder=${1:?usage: purity.sh FOLDER}/purity
+generated=$1/../gen # texts that are compiled in; make lint makes them
+export generated
 mkdir -p "$folder"
 
 allowed='memcpy memmove memset memcmp strlen strnlen strcmp strncmp vsnprintf
@@ -29,7 +31,7 @@ check() {
             printf '%s\0%s\0' "$source" "$object"
         fi
     done | xargs -0 -r -n 2 -P "${JOBS:-2}" sh -c 'gcc -std=c17 -D_GNU_SOURCE -O2 \
-        -U_FORTIFY_SOURCE -fno-stack-protector -fno-pie -fno-sanitize=all -I. -c "$0" -o "$1"' ||
+        -U_FORTIFY_SOURCE -fno-stack-protector -fno-pie -fno-sanitize=all -I. -isystem "$generated" -c "$0" -o "$1"' ||
         status=1
     if ! ld -r -o "$folder/$name.o" "${objects[@]}"; then
         status=1
