@@ -20,8 +20,7 @@ enum { TEXT_LIMIT = 1 << 28 };
 
 void catalog_limits_default(struct catalog_limits *ret_limits)
 {
-    *ret_limits =
-        (struct catalog_limits){.rows = 2048, .text_bytes = 524288, .filter_nodes = 16384};
+    *ret_limits = (struct catalog_limits){.rows = 2048, .text_bytes = 524288, .keys = 8192};
 }
 
 struct catalog *catalog_free(struct catalog *catalog)
@@ -101,11 +100,11 @@ static void order_rows(struct catalog *catalog)
 static const char *const special_keys[] = {CATALOG_SPECIALS(SPECIAL_KEY)};
 #undef SPECIAL_KEY
 
-/* Adds the keys of a row to the filter; NULL: only counts. Returns how many nodes they may need. */
+/* Adds the keys of a row to the filter; NULL: only counts. Returns how many there are. */
 static uint32_t add_keys(struct filter *filter, const struct match *match, uint32_t mark)
 {
     size_t at = 0;
-    size_t nodes = 0;
+    uint32_t count = 0;
     const char *text;
     size_t size;
     if (!match_is_pattern(match)) {
@@ -113,36 +112,25 @@ static uint32_t add_keys(struct filter *filter, const struct match *match, uint3
     }
     const struct line_key key = line_pattern_key(match->text, match->text_size);
     while (line_key_piece(&key, &at, &text, &size)) {
-        nodes += size;
+        count++;
         if (filter != NULL) {
             filter_add(filter, text, size, mark);
         }
     }
-    return (uint32_t)nodes;
-}
-
-static uint32_t nodes_of_specials(void)
-{
-    size_t size = 1;
-    for (uint32_t i = 0; i < SPECIAL_COUNT; i++) {
-        size += strlen(special_keys[i]);
-    }
-    return (uint32_t)size;
+    return count;
 }
 
 static void make_filter(struct catalog *catalog)
 {
     struct filter *filter = &catalog->filter;
     filter_clear(filter);
-    catalog->nodes = nodes_of_specials();
     for (uint32_t i = 0; i < SPECIAL_COUNT; i++) {
         filter_add(filter, special_keys[i], strlen(special_keys[i]), i);
     }
     for (uint32_t i = 0; i < catalog->order_count; i++) {
         const struct match *match = &catalog->rows[catalog->order[i]].match;
-        catalog->nodes += add_keys(filter, match, SPECIAL_COUNT + i);
+        (void)add_keys(filter, match, SPECIAL_COUNT + i); /* their number was checked before */
     }
-    filter_finish(filter);
 }
 
 static void make_tables(struct catalog *catalog)
@@ -154,8 +142,8 @@ static void make_tables(struct catalog *catalog)
 int catalog_create(const struct catalog_limits *limits, struct catalog **ret_catalog)
 {
     if (limits->rows == 0 || limits->rows > CATALOG_ROWS_LIMIT || limits->text_bytes == 0 ||
-        limits->text_bytes > TEXT_LIMIT || limits->filter_nodes < nodes_of_specials() ||
-        limits->filter_nodes >= UINT16_MAX) {
+        limits->text_bytes > TEXT_LIMIT || limits->keys < SPECIAL_COUNT ||
+        limits->keys >= UINT16_MAX) {
         return -EINVAL;
     }
     struct catalog *catalog = mem_alloc(1, sizeof(*catalog));
@@ -166,7 +154,7 @@ int catalog_create(const struct catalog_limits *limits, struct catalog **ret_cat
     catalog->slots = mem_alloc(catalog->slot_count, sizeof(catalog->slots[0]));
     catalog->order = mem_alloc(limits->rows, sizeof(catalog->order[0]));
     catalog->nvlink5 = mem_alloc(limits->rows, sizeof(catalog->nvlink5[0]));
-    filter_create(&catalog->filter, limits->filter_nodes, SPECIAL_COUNT + limits->rows);
+    filter_create(&catalog->filter, limits->keys);
     make_tables(catalog);
     *ret_catalog = catalog;
     return 0;
@@ -180,7 +168,7 @@ struct reading {
     uint32_t line;
     uint32_t count; /* rows of this file, from catalog->rows[limits.rows] on */
     uint32_t text_used;
-    uint32_t nodes; /* of the filter, with those of the rows before, at most */
+    uint32_t keys; /* with those of the rows before, at most */
     uint32_t problems;
     bool is_full;
     catalog_problem *problem; /* NULL: only the first one matters, which err has */
@@ -249,12 +237,10 @@ static int keep_row(struct reading *reading, const struct file_row *file, struct
         }
         const int r = match_read(row.column, file->column_size, &row.match, err);
         CHECK(r == 0);
-        reading->nodes += add_keys(NULL, &row.match, 0);
-        if (reading->nodes > catalog->limits.filter_nodes) {
-            return err_set(err, -ENOSPC,
-                           "no room for further patterns: their keys come to more "
-                           "than %u bytes",
-                           catalog->limits.filter_nodes);
+        reading->keys += add_keys(NULL, &row.match, 0);
+        if (reading->keys > catalog->limits.keys) {
+            return err_set(err, -ENOSPC, "no room for more than %u patterns and texts of { }",
+                           catalog->limits.keys);
         }
     }
     const struct row *twin = twin_of(reading, &row);
@@ -290,7 +276,7 @@ static void read_line(struct reading *reading, const char *line, size_t size)
 static int read_lines(struct reading *reading, const char *bytes, size_t size)
 {
     reading->text_used = reading->catalog->text_used;
-    reading->nodes = reading->catalog->nodes;
+    reading->keys = reading->catalog->filter.key_count;
     if (size > CATALOG_FILE_MAX) {
         reading->problems = 1;
         return err_set(reading->err, -ENOSPC, "%s: has %zu bytes, more than %d", reading->origin,

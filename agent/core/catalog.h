@@ -101,9 +101,9 @@ struct signal {
 };
 
 struct catalog_limits {
-    uint32_t rows;         /* of all files together, and of the one that is being read */
-    uint32_t text_bytes;   /* of all their matches and explanations, of replaced rows too */
-    uint32_t filter_nodes; /* about one for each byte of each pattern's key; below 65536 */
+    uint32_t rows;       /* of all files together, and of the one that is being read */
+    uint32_t text_bytes; /* of all their matches and explanations, of replaced rows too */
+    uint32_t keys;       /* of all patterns: one, or one for each text of a { } */
 };
 void catalog_limits_default(struct catalog_limits *ret_limits);
 
@@ -139,7 +139,8 @@ struct catalog_row {
 uint32_t catalog_count(const struct catalog *catalog);
 void catalog_row(const struct catalog *catalog, uint32_t index, struct catalog_row *ret_row);
 
-/* What the line means: true when a row knows it, else label unknown, advice none, role noise. The
+/* What the line means: true when a row knows it, else label unknown, advice none, role noise, and
+ * nothing in the other fields that counts. The
  * line is `size` bytes of anything, with or without its carrier (log_line.h) and newline; lines of
  * one message may be joined by "|" or newlines. */
 bool catalog_look(const struct catalog *catalog, enum line_stream stream, const char *line,

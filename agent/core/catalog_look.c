@@ -314,12 +314,17 @@ static bool try_pattern(struct looking *looking, const struct row *row)
     return true;
 }
 
+/* Of few lines there are any marks, so words without one are passed over. */
 static bool look_patterns(struct looking *looking)
 {
     const struct catalog *catalog = looking->catalog;
     for (uint32_t i = 0; i < catalog->order_count; i++) {
-        if (has_mark(looking, SPECIAL_COUNT + i) &&
-            try_pattern(looking, &catalog->rows[catalog->order[i]])) {
+        const uint32_t mark = SPECIAL_COUNT + i;
+        if (mark % BITS_WORD == 0 && looking->marks[mark / BITS_WORD] == 0) {
+            i += BITS_WORD - 1;
+            continue;
+        }
+        if (has_mark(looking, mark) && try_pattern(looking, &catalog->rows[catalog->order[i]])) {
             return true;
         }
     }
@@ -358,11 +363,11 @@ bool catalog_look(const struct catalog *catalog, enum line_stream stream, const 
                               .signal = ret_signal};
     nothing_known(ret_signal);
     memset(marks, 0, ((SPECIAL_COUNT + catalog->order_count) / BITS_WORD + 1) * sizeof(marks[0]));
-    log_line_strip(line, looked_at, &looking.bare);
-    set_carrier(ret_signal, &looking.bare);
     if (!filter_run(&catalog->filter, line, looked_at, marks)) {
         return false;
     }
+    log_line_strip(line, looked_at, &looking.bare);
+    set_carrier(ret_signal, &looking.bare);
     return look_special(&looking) || look_patterns(&looking);
 }
 

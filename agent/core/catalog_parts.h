@@ -15,7 +15,8 @@ enum {
     CATALOG_MATCH_SIZE = 288,   /* of the column, with the NUL */
     CATALOG_CODE_ANY = -1,
     CATALOG_SLOTS_PER_ROW = 2,
-    FILTER_CLASSES_MAX = 96, /* printable ASCII, and one class for all other bytes */
+    FILTER_HASH_BITS = 15,
+    FILTER_HASHES = 1 << FILTER_HASH_BITS,
     NVLINK5_BITS = 32,
 };
 
@@ -103,34 +104,32 @@ MUST_CHECK int file_row_read(const char *line, size_t size, struct file_row *ret
 enum { CATALOG_SPECIALS(CATALOG_SPECIAL_ENUM) };
 enum { SPECIAL_COUNT = 0 CATALOG_SPECIALS(CATALOG_SPECIAL_COUNT) };
 
-/* Aho and Corasick's automaton. Marks are numbers below mark_max; each key has one, and a mark may
- * have several keys. */
-struct filter {
-    uint32_t node_max;
-    uint32_t mark_max;
-    uint32_t node_count;
-    uint32_t class_count;
-    uint8_t classes[256]; /* of bytes; 0: in no key */
-    uint16_t *next;  /* node_max x FILTER_CLASSES_MAX, of which node_count x class_count count */
-    uint16_t *fail;  /* of each node: its longest end that is a node */
-    uint16_t *queue; /* only while it is being built */
-    uint16_t *found; /* of each node: the nearest of its ends that is a whole key; 0: none */
-    uint16_t *first; /* of each node: the first key that ends there, from 1; 0: none */
-    uint32_t key_count;
-    uint16_t *marks; /* of each key */
-    uint16_t *other; /* of each key: another one, from 1, that ends at the same node; 0: none */
+/* Marks are numbers; each key has one, and a mark may have several keys. Texts of keys are borrowed
+ * until the filter is cleared. */
+struct filter_key {
+    const char *text;
+    uint8_t size;
+    uint8_t offset; /* of the bytes by which it is found */
+    uint16_t mark;
+    uint16_t next; /* another key with the same hash, from 1; 0: none */
 };
 
-void filter_create(struct filter *filter, uint32_t node_max, uint32_t mark_max);
+struct filter {
+    uint32_t key_max;
+    uint32_t key_count;
+    uint64_t *bits;  /* FILTER_HASHES: is there a key with this hash? */
+    uint16_t *first; /* of each hash: a key, from 1 */
+    struct filter_key *keys;
+};
+
+void filter_create(struct filter *filter, uint32_t key_max);
 void filter_free(struct filter *filter);
 void filter_clear(struct filter *filter);
-/* The caller has seen to it that all keys together have fewer bytes than there are nodes; they are
- * printable ASCII. */
+/* LINE_KEY_MIN to LINE_KEY_MAX bytes; the caller has seen to it that there are at most key_max. */
 void filter_add(struct filter *filter, const char *key, size_t size, uint32_t mark);
-void filter_finish(struct filter *filter);
-/* Sets a bit for each mark whose key is in the text. `bits` has room for mark_max of them and is
- * zero. Returns whether there is any. */
-bool filter_run(const struct filter *filter, const char *text, size_t size, uint64_t *bits);
+/* Sets a bit for each mark whose key is in the text; `marks` is zero before. Returns whether there is
+ * any. */
+bool filter_run(const struct filter *filter, const char *text, size_t size, uint64_t *marks);
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
@@ -141,7 +140,6 @@ struct catalog {
     uint32_t generations;
     char *text;
     uint32_t text_used;
-    uint32_t nodes; /* of the filter, at most */
     /* By what a row matches; made anew after each file. */
     uint16_t *slots; /* of codes: row + 1, open addressing */
     uint32_t slot_count;

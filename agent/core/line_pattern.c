@@ -9,14 +9,13 @@
 #include "agent/core/line_cursor.h"
 #include "proto/base/check.h"
 
-enum { DIGITS_MAX = 18, ITEM_NONE = 0 };
+enum { DIGITS_MAX = 18, ITEM_TEXT = 0 };
 
-/* One item of a pattern: a byte that means itself, a class, or a choice. */
+/* One item of a pattern: bytes that mean themselves, a class, or a choice. */
 struct item {
-    char class; /* ITEM_NONE: `byte` means itself; '{': a choice */
-    char byte;
+    char class;       /* ITEM_TEXT; '{': a choice; else the letter behind % */
     uint64_t limit;   /* of %> and %& */
-    const char *body; /* of a choice, without braces */
+    const char *body; /* the bytes; of a choice what stands between its braces */
     size_t body_size;
     size_t size; /* in the pattern */
 };
@@ -56,7 +55,7 @@ static int read_class(const struct reader *in, struct item *item, struct err *er
     item->size = 2;
     for (size_t i = 0; i + 1 < sizeof(literal); i++) {
         if (class == literal[i]) {
-            item->byte = class;
+            *item = (struct item){.body = text + 1, .body_size = 1, .size = 2};
             return 0;
         }
     }
@@ -95,15 +94,28 @@ static int read_choice(const struct reader *in, struct item *item, struct err *e
     return 0;
 }
 
+/* Plain bytes, as many as there are. A $ at the very end is none. */
+static struct item plain_text(const struct reader *in)
+{
+    size_t end = in->at;
+    while (end < in->size && in->text[end] != '%' && in->text[end] != '{' && in->text[end] != '*' &&
+           !(in->text[end] == '$' && end + 1 == in->size)) {
+        end++;
+    }
+    return (struct item){
+        .body = in->text + in->at, .body_size = end - in->at, .size = end - in->at};
+}
+
 static int read_item(const struct reader *in, struct item *ret_item, struct err *err)
 {
-    *ret_item = (struct item){.byte = in->text[in->at], .size = 1};
-    if (ret_item->byte == '%') {
+    *ret_item = (struct item){0};
+    if (in->text[in->at] == '%') {
         return read_class(in, ret_item, err);
     }
-    if (ret_item->byte == '{') {
+    if (in->text[in->at] == '{') {
         return read_choice(in, ret_item, err);
     }
+    *ret_item = plain_text(in);
     return 0;
 }
 
@@ -149,13 +161,11 @@ static void prefer(struct line_key *best, const struct line_key *key)
     }
 }
 
-/* The best key, which may be worth nothing. An escaped character is two bytes in the pattern, so
- * runs of plain ones end at it. */
+/* The best key, which may be worth nothing. */
 static struct line_key find_key(const char *pattern, size_t size)
 {
     struct reader in = {.text = pattern, .size = size};
     struct line_key best = {.text = pattern};
-    size_t run = 0; /* plain bytes that end at in.at */
     in.at = size > 0 && pattern[0] == '^' ? 1 : 0;
     while (in.at < size) {
         struct item item = {.class = '*', .size = 1};
@@ -163,13 +173,9 @@ static struct line_key find_key(const char *pattern, size_t size)
             item = item_at(&in);
         }
         in.at += item.size;
-        const bool plain = item.class == ITEM_NONE && item.size == 1;
-        run = plain && item.byte >= ' ' && item.byte <= '~' ? run + 1 : 0;
-        struct line_key key = {.text = pattern + in.at - run, .size = run};
-        if (item.class == '{') {
-            key = (struct line_key){.text = item.body, .size = item.body_size, .is_choice = true};
-        }
-        if (run <= LINE_KEY_MAX) {
+        if (item.class == ITEM_TEXT || item.class == '{') {
+            const struct line_key key = {
+                .text = item.body, .size = item.body_size, .is_choice = item.class == '{'};
             prefer(&best, &key);
         }
     }
@@ -186,7 +192,7 @@ int line_pattern_check(const char *pattern, size_t size, struct err *err)
     in.at = pattern[0] == '^' ? 1 : 0;
     while (in.at < size) {
         struct item item = {.size = 1};
-        const int r = is_star(&in) ? 0 : read_item(&in, &item, err);
+        const int r = is_star(&in) || is_end_mark(&in) ? 0 : read_item(&in, &item, err);
         if (r != 0) {
             return r;
         }
@@ -414,8 +420,13 @@ static bool take_item(struct place *place, const struct item *item, char next,
 {
     uint64_t bits = 0;
     switch (item->class) {
-    case ITEM_NONE:
-        return place->at < place->size && place->line[place->at++] == item->byte;
+    case ITEM_TEXT:
+        if (place->size - place->at < item->body_size ||
+            memcmp(place->line + place->at, item->body, item->body_size) != 0) {
+            return false;
+        }
+        place->at += item->body_size;
+        return true;
     case '{':
         return take_choice(place, item);
     case '_':
@@ -435,13 +446,49 @@ static bool take_item(struct place *place, const struct item *item, char next,
     }
 }
 
+/* The byte that must stand at the place where the rest of a segment begins; 0: no certain one. */
 static char next_byte(const struct reader *in)
 {
     if (in->at >= in->size || is_star(in) || is_end_mark(in)) {
         return '\0';
     }
     const struct item item = item_at(in);
-    return item.class == ITEM_NONE ? item.byte : '\0';
+    return item.class == ITEM_TEXT ? item.body[0] : '\0';
+}
+
+static bool begins_choice(const struct item *item, char byte)
+{
+    for (size_t at = 0; at <= item->body_size; at++) {
+        if (at == 0 || item->body[at - 1] == '|') {
+            const bool is_empty = at == item->body_size || item->body[at] == '|';
+            if (is_empty || item->body[at] == byte) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether the item can begin with the byte: a quick look, before it is tried in earnest. */
+static bool may_begin(const struct item *item, char byte)
+{
+    switch (item->class) {
+    case ITEM_TEXT:
+        return item->body[0] == byte;
+    case '{':
+        return begins_choice(item, byte);
+    case '_':
+        return line_is_blank(byte);
+    case 'x':
+    case '&':
+    case 'P':
+        return line_hex_of(byte) >= 0;
+    case 's':
+    case 'S':
+        return !line_is_blank(byte);
+    default:
+        return line_is_digit(byte) || byte == '-';
+    }
 }
 
 /* The segment at in->at from place->at on. Both move behind it when it fits. */
@@ -473,9 +520,13 @@ static bool take_segment(struct reader *in, struct place *place, struct line_fou
 /* The first place at or behind place->at where the segment fits. */
 static bool find_segment(struct reader *in, struct place *place, struct line_found *found)
 {
-    const char first = next_byte(in);
+    const bool is_end = is_end_mark(in);
+    struct item first = {0};
+    if (!is_end) {
+        first = item_at(in);
+    }
     for (size_t at = place->at; at <= place->size; at++) {
-        if (first != '\0' && (at == place->size || place->line[at] != first)) {
+        if (!is_end && at < place->size && !may_begin(&first, place->line[at])) {
             continue;
         }
         struct place try = *place;

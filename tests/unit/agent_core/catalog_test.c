@@ -375,9 +375,9 @@ static void test_limits(void **state)
     limits.rows = 0;
     assert_int_equal(catalog_create(&limits, &catalog), -EINVAL);
     limits.rows = 1;
-    limits.filter_nodes = 3;
+    limits.keys = 3;
     assert_int_equal(catalog_create(&limits, &catalog), -EINVAL);
-    limits.filter_nodes = 400;
+    limits.keys = 400;
     limits.text_bytes = 1000;
     assert_int_equal(catalog_create(&limits, &catalog), 0);
     assert_int_equal(catalog_read(catalog, "f", two, strlen(two), &err), -ENOSPC);
@@ -393,10 +393,10 @@ static void test_limits(void **state)
     catalog_free(catalog);
 
     limits.text_bytes = 1000;
-    limits.filter_nodes = 110;
+    limits.keys = 8;
     assert_int_equal(catalog_create(&limits, &catalog), 0);
     assert_int_equal(catalog_read(catalog, "f", two, strlen(two), &err), -ENOSPC);
-    assert_non_null(strstr(err.text, "no room for further patterns"));
+    assert_non_null(strstr(err.text, "f:2: no room for more than 8 patterns"));
     check_name(catalog, STREAM_ANY, "first text", "");
     catalog_free(catalog);
 }
