@@ -149,6 +149,12 @@ static void busy(struct sim_options *options, uint64_t seed, enum sim_mutation m
     }
 }
 
+/* When no agent is heard, a recovery that was under way is stuck, too. */
+static bool is_as_good(int mutation, enum sim_judge judge)
+{
+    return mutation == SIM_DEAF && judge == SIM_JUDGE_RESUMES;
+}
+
 static void every_judge_objects(void **state)
 {
     (void)state;
@@ -163,7 +169,7 @@ static void every_judge_objects(void **state)
             enum sim_result result = sim_run(sim);
             if (result != SIM_GOOD) {
                 found = sim_result_judge(sim) == wanted;
-                if (!found) {
+                if (!found && !is_as_good(mutation, sim_result_judge(sim))) {
                     fail_msg("mutation %d, seed %llu trips another judge than %s: %s", mutation,
                              (unsigned long long)seed, sim_judge_words[wanted],
                              sim_result_text(sim));
