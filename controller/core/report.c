@@ -439,18 +439,6 @@ static bool unwanted(const struct core *core, const struct node *node,
     return core_job_over(job) || (report->attempt <= job->d.attempt && !current);
 }
 
-/* It has the order to stop, by its own word: what is asked for is under way. */
-static bool stop_heard(const struct node *node, const struct job *job)
-{
-    for (uint32_t i = 0; i < node->report_count; i++) {
-        const struct attempt_report *report = &node->reports[i];
-        if (report->job == job->d.job && report->attempt == job->d.attempt && report->stop_seen) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The job of which this node speaks as if the last order had never come, NULL when there is none:
  * the holder of a slot that does not know its attempt, or whose end is not proven. */
 static const struct job *unheard(const struct core *core, const struct node *node)
@@ -459,9 +447,6 @@ static const struct job *unheard(const struct core *core, const struct node *nod
     const struct job *job = core_job(core, mark != NULL ? mark->d.job : node->d.job);
     if (job == NULL || (mark == NULL && (!job->d.attempted || !job->d.launched))) {
         return NULL;
-    }
-    if (mark == NULL && stop_heard(node, job) && !job_runs(job) && !node_wants_ack(core, node)) {
-        return NULL; /* that it was hurried since may have been lost: now and then, then */
     }
     if (mark != NULL || !job_runs(job)) {
         return report_gone(node, job->d.job, job->d.attempt) ? NULL : job;
