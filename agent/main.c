@@ -1,7 +1,8 @@
 /* main.c: keepstep-agent. Flags, signals and wiring; no decisions.
  *
  * Signals: TERM and INT say goodbye ("restart": the next agent goes on) and end the agent, USR1 says
- * that this node is gone for good, USR2 that it reboots. Ranks are left alone by all of them. */
+ * that this node is gone for good, USR2 that it reboots. Ranks are left alone by all of them. HUP
+ * reads the site's catalogue again. */
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <uv.h>
 
 #include "agent/io/agent_io.h"
+#include "agent/io/catalogs.h"
 #include "agent/io/driver.h"
 #include "agent/io/folders.h"
 #include "agent/io/helper.h"
@@ -49,6 +51,7 @@ struct agent {
     uv_loop_t loop;
     uv_check_t turn;
     uv_signal_t signals[SIGNAL_COUNT];
+    uv_signal_t reload;
     uv_timer_t watchdog;
     bool announced; /* to the service manager */
     bool closed;
@@ -89,9 +92,29 @@ static void signal_cb(uv_signal_t *handle, int number)
     driver_step(agent->io.driver, &event);
 }
 
+/* A catalogue that is wrong changes nothing: the one before stays in use. */
+static void reload_cb(uv_signal_t *handle, int number)
+{
+    struct agent *agent = handle->data;
+    struct catalog *catalog = NULL;
+    struct err err = {0};
+    (void)number;
+    if (catalogs_load(agent->options.catalog, &catalog, &err) != 0) {
+        log_line(LOG_ERROR, "reload-failed", "the catalogue is not used, ignoring", "error",
+                 err.text, NULL);
+        return;
+    }
+    (void)catalog_free(agent->io.catalog);
+    agent->io.catalog = catalog;
+    char rows[16];
+    (void)text_format(rows, sizeof(rows), "%u", catalog_count(catalog));
+    log_line(LOG_INFO, "reloaded", "the catalogue was read again", "rows", rows, NULL);
+}
+
 static void close_all(struct agent *agent)
 {
     agent->closed = true;
+    uv_close((uv_handle_t *)&agent->reload, NULL);
     for (int i = 0; i < SIGNAL_COUNT; i++) {
         uv_close((uv_handle_t *)&agent->signals[i], NULL);
     }
@@ -151,6 +174,11 @@ static void watch_signals(struct agent *agent)
     r = uv_check_start(&agent->turn, turn_cb);
     CHECK(r == 0);
     r = uv_timer_init(&agent->loop, &agent->watchdog);
+    CHECK(r == 0);
+    r = uv_signal_init(&agent->loop, &agent->reload);
+    CHECK(r == 0);
+    agent->reload.data = agent;
+    r = uv_signal_start(&agent->reload, reload_cb, SIGHUP);
     CHECK(r == 0);
     for (int i = 0; i < SIGNAL_COUNT; i++) {
         r = uv_signal_init(&agent->loop, &agent->signals[i]);
@@ -218,7 +246,8 @@ static int open_all(struct agent *agent, struct err *err)
     struct agent_limits limits;
     uint16_t peer_port = 0;
     agent_limits_default(&limits);
-    int r = agent_journal_open(agent->options.state_dir, &agent->journal, err);
+    int r = catalogs_load(agent->options.catalog, &io->catalog, err);
+    r = r == 0 ? agent_journal_open(agent->options.state_dir, &agent->journal, err) : r;
     r = r == 0 ? folders_make(agent->options.state_dir, agent->options.run_dir, err) : r;
     r = r == 0 ? peers_create(io, &io->peers, &peer_port, err) : r;
     r = r == 0 ? make_core(agent, &limits, peer_port, err) : r;
@@ -254,6 +283,7 @@ static void free_all(struct agent *agent)
     (void)agent_core_free(io->core);
     (void)peers_free(io->peers);
     (void)agent_journal_free(agent->journal);
+    (void)catalog_free(io->catalog);
 }
 
 /* What was opened before the failure has handles in the loop: they are closed before it is. */
@@ -322,6 +352,9 @@ int main(int argc, char **argv)
     config_memory();
     if (argc > 1 && strcmp(argv[1], HELPER_WORD) == 0) {
         return helper_main(argc, argv);
+    }
+    if (argc > 1 && strcmp(argv[1], CATALOGS_WORD) == 0) {
+        return catalogs_main(argc, argv);
     }
     log_init("keepstep-agent", LOG_INFO);
     log_last_words();

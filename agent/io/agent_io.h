@@ -24,6 +24,7 @@ struct agent_peers;
 struct agent_requests;
 struct agent_saves;
 struct agent_specs;
+struct catalog;
 
 struct agent_io {
     uv_loop_t *loop;
@@ -39,7 +40,8 @@ struct agent_io {
     struct agent_requests *requests;
     struct agent_saves *saves;
     struct agent_specs *specs;
-    bool closing; /* no part begins anything new */
+    struct catalog *catalog; /* another one after SIGHUP: not to be kept beyond a callback */
+    bool closing;            /* no part begins anything new */
 };
 
 uint64_t agent_io_now_ms(void);  /* monotonic */

@@ -43,6 +43,9 @@ static const struct config_key option_keys[] = {
     {.path = "checkpoint_readers",
      .type = CONFIG_TEXT,
      .doc = "NAME=/PROGRAM by comma: what checkpoint.reader of a job file may name"},
+    {.path = "catalog",
+     .type = CONFIG_TEXT,
+     .doc = "file of this site's rows for lines of logs; read again at SIGHUP"},
     {.path = "log_level", .type = CONFIG_ENUM, .words = "debug|info", .doc = "what is logged"},
     {.path = "crash_at", .type = CONFIG_TEXT, .doc = "tests: before:N or after:N"},
 };
@@ -290,6 +293,7 @@ static int take_tree(struct agent_options *options, const json_t *tree, struct e
     take_text(tree, "shim", options->shim, sizeof(options->shim));
     take_text(tree, "key", options->key_file, sizeof(options->key_file));
     take_text(tree, "cgroup", options->cgroup, sizeof(options->cgroup));
+    take_text(tree, "catalog", options->catalog, sizeof(options->catalog));
     take_text(tree, "rack", options->labels.rack, sizeof(options->labels.rack));
     take_text(tree, "feed", options->labels.feed, sizeof(options->labels.feed));
     take_text(tree, "pool", options->labels.pool, sizeof(options->labels.pool));
@@ -477,7 +481,9 @@ void agent_options_help(char *target, size_t size)
 {
     (void)text_format(target, size, "%s",
                       "keepstep-agent: runs a node for Keepstep.\n\n"
-                      "  keepstep-agent --node gpu-0001 --controller 10.0.0.1:7444 --key FILE\n\n"
+                      "  keepstep-agent --node gpu-0001 --controller 10.0.0.1:7444 --key FILE\n"
+                      "  keepstep-agent catalog check FILE     is a site's catalogue good?\n"
+                      "  keepstep-agent catalog show [FILE]    all rows, with those of FILE\n\n"
                       "  --config FILE         YAML with the keys below; flags win over it\n");
     for (size_t i = 0; i < ARRAY_SIZE(option_keys); i++) {
         char flag[NAME_SIZE];

@@ -21,6 +21,7 @@ struct agent_options {
     char shim[PATH_SIZE];      /* keepstep-ranks */
     char key_file[PATH_SIZE];  /* "" = no TLS */
     char cgroup[PATH_SIZE];    /* parent of the ranks' cgroups; "" = the agent's own; "none" */
+    char catalog[PATH_SIZE];   /* the site's own rows; "" = none */
     char peer_address[ADDRESS_SIZE];
     uint16_t peer_port; /* 0: any */
     char address[ADDRESS_SIZE];
