@@ -144,6 +144,7 @@ NEED_agent := agent_io probe agent_core shim rank wire config base
 NEED_ranks := shim
 NEED_cli := cli config base
 NEED_sim := tools sim core agent_core base
+NEED_diagnose := tools core agent_core config base
 NEED_swarm := tools agent_core wire base
 NEED_trainer := trainer
 
@@ -171,6 +172,7 @@ MAIN_agent := $(call mains,agent)
 MAIN_ranks := $(call mains,agent/shim)
 MAIN_cli := $(call mains,controller/cli)
 MAIN_sim := $(wildcard controller/tools/sim_main.c)
+MAIN_diagnose := $(wildcard controller/tools/diagnose_main.c)
 MAIN_trainer := $(call mains,agent/trainer)
 
 NAME_controller := keepstep-controller
@@ -178,10 +180,11 @@ NAME_agent := keepstep-agent
 NAME_ranks := keepstep-ranks
 NAME_cli := keepstep
 NAME_sim := keepstep-sim
+NAME_diagnose := keepstep-diagnose
 NAME_trainer := keepstep-trainer
 
 # A program whose main file is not there is left out.
-PROGRAM_KEYS := $(foreach key,controller agent ranks cli sim trainer,$(if $(MAIN_$(key)),$(key)))
+PROGRAM_KEYS := $(foreach key,controller agent ranks cli sim diagnose trainer,$(if $(MAIN_$(key)),$(key)))
 PROGRAMS := $(foreach key,$(PROGRAM_KEYS),$(BUILD)/$(NAME_$(key)))
 LIBKEEPSTEP := $(if $(SRC_rank),$(BUILD)/libkeepstep.so)
 
@@ -338,6 +341,8 @@ FUZZ_NEED_launch := shim base
 FUZZ_NEED_step_reader := agent_io base
 FUZZ_NEED_core := core base
 FUZZ_NEED_agent_core := agent_core base
+FUZZ_NEED_log_line := agent_core base
+FUZZ_NEED_catalog := agent_core base
 FUZZ_NEED_job_spec := api io core db wire config base
 FUZZ_NEED_rest := api io core db wire config base
 FUZZ_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.c))

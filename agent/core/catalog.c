@@ -1,8 +1,8 @@
 /* catalog.c: memory, and how the rows of one more file join those that are there.
  *
- * A file is read into the free half of the rows and behind the used part of the texts. Only when all
- * of it is good do its rows join the others: in the place of a row with the same name or the same
- * match, or as new ones. Then the tables by which lines are looked up are made anew. */
+ * A file is read into the free half of the rows and behind the used part of the texts. Only when
+ * all of it is good do its rows join the others: in the place of a row with the same name or the
+ * same match, or as new ones. Then the tables by which lines are looked up are made anew. */
 #include "agent/core/catalog.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ struct catalog *catalog_free(struct catalog *catalog)
     return mem_free(catalog);
 }
 
-/* ---- the tables -------------------------------------------------------------------------------- */
+/* ---- the tables ------------------------------------------------------------------------------ */
 
 static bool is_by_code(const struct match *match)
 {
@@ -160,7 +160,7 @@ int catalog_create(const struct catalog_limits *limits, struct catalog **ret_cat
     return 0;
 }
 
-/* ---- reading a file ----------------------------------------------------------------------------- */
+/* ---- reading a file -------------------------------------------------------------------------- */
 
 struct reading {
     struct catalog *catalog;
@@ -298,7 +298,7 @@ static int read_lines(struct reading *reading, const char *bytes, size_t size)
     return reading->problems == 0 ? 0 : reading->is_full ? -ENOSPC : -EINVAL;
 }
 
-/* ---- joining ------------------------------------------------------------------------------------ */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 enum { NO_ROW = UINT16_MAX };
 

@@ -31,9 +31,9 @@
  *     agent PATTERN          a reading of an agent's probe
  *     any PATTERN            any of the three
  *
- * "off" in the place of the label takes a row of an earlier file out: name and off alone.
- * Codes come before patterns. Of several patterns (and oom words) that fit, the first one counts;
- * rows that a later file adds come before all earlier ones. line_pattern.h tells what a pattern is. */
+ * "off" in the place of the label takes a row of an earlier file out: name and off alone. Codes
+ * come before patterns. Of several patterns (and oom words) that fit, the first one counts; rows
+ * that a later file adds come before all earlier ones. line_pattern.h tells what a pattern is. */
 #ifndef KEEPSTEP_AGENT_CATALOG_H
 #define KEEPSTEP_AGENT_CATALOG_H
 
@@ -55,7 +55,7 @@ enum {
     SIGNAL_NO_CODE = INT32_MIN,
 };
 
-/* Where a line came from. A rank may print what it likes: rows for the kernel log never match it. */
+/* Where a line came from. A rank may print what it likes: kernel rows never match it. */
 enum line_stream {
     STREAM_ANY,    /* nobody knows: every row may match */
     STREAM_KERNEL, /* /dev/kmsg, or a file that holds a kernel log */

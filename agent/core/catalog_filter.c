@@ -1,9 +1,9 @@
 /* catalog_filter.c: which of some hundred keys are in a line, in one pass over it.
  *
- * Each key is known by three of its bytes in a row, those that are rarest in logs. A set of bits says
- * of every three bytes whether they may belong to a key; it is small enough to stay in the nearest
- * cache, and nearly all of a log only ever asks it. Where it says yes, the keys with these bytes are
- * compared in full. */
+ * Each key is known by three of its bytes in a row, those that are rarest in logs. A set of bits
+ * says of every three bytes whether they may belong to a key; it is small enough to stay in the
+ * nearest cache, and nearly all of a log only ever asks it. Where it says yes, the keys with these
+ * bytes are compared in full. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* catalog_look.c: a line -> a signal.
  *
- * The filter goes over the line once. Nearly always it finds nothing, and that is all. Else what has
- * a parser comes first, since it knows codes; then patterns, in their order, of which only those are
- * tried whose key is there. */
+ * The filter goes over the line once. Nearly always it finds nothing, and that is all. Else what
+ * has a parser comes first, since it knows codes; then patterns, in their order, of which only
+ * those are tried whose key is there. */
 #include <assert.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ static void weaken(struct signal *signal)
     signal->role = signal->role == ROLE_ROOT ? ROLE_SYMPTOM : signal->role;
 }
 
-/* ---- the NVIDIA drivers ------------------------------------------------------------------------- */
+/* ---- the NVIDIA drivers ---------------------------------------------------------------------- */
 
 static const struct row *nvlink5_row(const struct catalog *catalog, const struct nvidia_line *line)
 {
@@ -161,7 +161,7 @@ static bool look_nvidia(struct looking *looking)
     return true;
 }
 
-/* ---- NCCL, PyTorch, the kernel's memory ---------------------------------------------------------- */
+/* ---- NCCL, PyTorch, the kernel's memory ------------------------------------------------------ */
 
 static bool look_completion(struct looking *looking)
 {
@@ -262,7 +262,7 @@ static bool look_special(struct looking *looking)
     return false;
 }
 
-/* ---- patterns ------------------------------------------------------------------------------------ */
+/* ---- patterns -------------------------------------------------------------------------------- */
 
 static bool is_of_stream(const struct looking *looking, uint8_t kind)
 {
@@ -331,7 +331,7 @@ static bool look_patterns(struct looking *looking)
     return false;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static void nothing_known(struct signal *signal)
 {

@@ -127,8 +127,8 @@ void filter_free(struct filter *filter);
 void filter_clear(struct filter *filter);
 /* LINE_KEY_MIN to LINE_KEY_MAX bytes; the caller has seen to it that there are at most key_max. */
 void filter_add(struct filter *filter, const char *key, size_t size, uint32_t mark);
-/* Sets a bit for each mark whose key is in the text; `marks` is zero before. Returns whether there is
- * any. */
+/* Sets a bit for each mark whose key is in the text; `marks` is zero before. Returns whether there
+ * is any. */
 bool filter_run(const struct filter *filter, const char *text, size_t size, uint64_t *marks);
 
 /* ---- the whole ------------------------------------------------------------------------------- */

@@ -18,8 +18,8 @@
  *
  * Everything takes what it can get at its place and never gives back, so that matching takes time
  * in proportion to the line, whatever both of them are. Each pattern has a key: at least
- * LINE_KEY_MIN bytes of printable ASCII in a row which stand in every line that matches, or a choice
- * of such. */
+ * LINE_KEY_MIN bytes of printable ASCII in a row which stand in every line that matches, or a
+ * choice of such. */
 #ifndef KEEPSTEP_AGENT_LINE_PATTERN_H
 #define KEEPSTEP_AGENT_LINE_PATTERN_H
 
@@ -70,7 +70,7 @@ bool line_key_piece(const struct line_key *key, size_t *at, const char **ret_tex
 bool line_pattern_match(const char *pattern, size_t pattern_size, const char *line, size_t size,
                         size_t begin, struct line_found *ret_found);
 
-/* How many bytes of a PCI address stand at text; 0: none. "0000:3b:00", "3b:00.0", "0000:3b:00.0" */
+/* How many bytes of a PCI address stand at text, "0000:3b:00" or "3b:00.0" say; 0: none. */
 size_t line_pci_size(const char *text, size_t size);
 
 #endif

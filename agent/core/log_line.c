@@ -358,7 +358,7 @@ static bool is_nccl(struct line_cursor *cursor, struct log_line *line)
     return cursor->at > from;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 typedef bool carrier_take(struct line_cursor *cursor, struct log_line *line);
 

@@ -2,10 +2,11 @@
  *
  * The completion of a work request with an error, in all wordings that there were:
  *
- *     NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129
- *     NET/IB : Got completion from peer 10.40.2.5<33092> with error 12, opcode 0, len 0, vendor err 129 (Recv)
- *     NET/IB : Got completion from peer 10.40.3.9<41122> with status=4 opcode=0 len=0 vendor err 83 (Send) … hca mlx5_1
- *     NET/IB: Got completion from peer 10.40.3.9<41122> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=… vendor_err=129 … */
+ *     Got completion with error 12, opcode 0, len 0, vendor err 129
+ *     Got completion from peer 10.0.2.5<3309> with error 12, opcode 0, len 0, vendor err 129 (Recv)
+ *     Got completion from peer 10.0.3.9<4112> with status=4 opcode=0 len=0 vendor err 83 hca mlx5_1
+ *     Got completion from peer 10.0.3.9<4112> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=...(129)
+ *         vendor_err=129 hca mlx5_1 */
 #ifndef KEEPSTEP_AGENT_NCCL_LINE_H
 #define KEEPSTEP_AGENT_NCCL_LINE_H
 

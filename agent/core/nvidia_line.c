@@ -6,7 +6,7 @@
 #include "agent/core/line_pattern.h"
 #include "proto/base/check.h"
 
-/* ---- the head: "(PCI:0000:3b:00 GPU-I:01): 79, pid=…, name=…, " -------------------------------- */
+/* ---- the head: "(PCI:0000:3b:00 GPU-I:01): 79, pid=…, name=…, " ------------------------------ */
 
 /* An Xid is of the whole device, so a function digit, which copies of logs have, is left out. */
 static bool take_device(struct line_cursor *cursor, struct nvidia_line *line)
@@ -75,7 +75,7 @@ static void take_process(struct line_cursor *cursor, struct nvidia_line *line)
     take_separator(cursor);
 }
 
-/* ---- what single codes tell ------------------------------------------------------------------- */
+/* ---- what single codes tell ------------------------------------------------------------------ */
 
 static void read_previous(struct line_cursor rest, struct nvidia_line *line)
 {
@@ -194,7 +194,7 @@ static void read_details(struct line_cursor rest, struct nvidia_line *line)
     }
 }
 
-/* ---- the kinds of lines ----------------------------------------------------------------------- */
+/* ---- the kinds of lines ---------------------------------------------------------------------- */
 
 static bool take_code(struct line_cursor *cursor, struct nvidia_line *line)
 {
@@ -257,8 +257,8 @@ static void read_address(struct line_cursor cursor, const char *word, struct nvi
 }
 
 /* "NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.", and in three lines, which may have been
- * joined: "The NVIDIA GPU 0000:18:00.0", "(PCI ID: …) installed in this system has", "fallen off the
- * bus and is not responding to commands." */
+ * joined: "The NVIDIA GPU 0000:18:00.0", "(PCI ID: …) installed in this system has", "fallen off
+ * the bus and is not responding to commands." */
 static bool read_off_the_bus(struct line_cursor cursor, struct nvidia_line *line)
 {
     if (!cursor_find(&cursor, "NVRM: ")) {

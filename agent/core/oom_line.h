@@ -2,7 +2,8 @@
  *
  *     oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),…,task=python3,pid=345646,uid=1000
  *     Memory cgroup out of memory: Killed process 345646 (python3) total-vm:…
- *     Out of memory: Killed process 2212 (slurmd) total-vm:…     … Kill process 2212 (slurmd) score … */
+ *     Out of memory: Killed process 2212 (slurmd) total-vm:...
+ *     Out of memory: Kill process 2212 (slurmd) score ... */
 #ifndef KEEPSTEP_AGENT_OOM_LINE_H
 #define KEEPSTEP_AGENT_OOM_LINE_H
 

@@ -21,8 +21,8 @@ struct torch_work {
     int32_t rank;                         /* in that group; -1: not said */
     int32_t timeout_ms;                   /* -1: not said */
     int32_t elements;                     /* in; -1: not said */
-    /* Another work of the message has the same number and another operation: two ranks run different
-     * programs. */
+    /* Another work of the message has the same number and another operation: two ranks run
+     * different programs. */
     bool differs;
 };
 

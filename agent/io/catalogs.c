@@ -46,13 +46,13 @@ int catalogs_load(const char *path, struct catalog **ret_catalog, struct err *er
     return 0;
 }
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int usage(void)
 {
     (void)fputs("usage: keepstep-agent catalog check FILE    its rows, or what is wrong with them\n"
                 "       keepstep-agent catalog show [FILE]   all rows, with those of FILE\n"
-                "exit codes: 0 good, 1 FILE cannot be read, 2 a line of it is wrong\n",
+                "exit codes: 0 good, 2 FILE cannot be read or a line of it is wrong\n",
                 stderr);
     return EXIT_USAGE;
 }
@@ -102,7 +102,7 @@ static int check_file(const char *path)
     struct buf bytes;
     struct err err = {0};
     buf_init(&bytes, CATALOG_FILE_MAX);
-    int result = EXIT_FAILED;
+    int result = EXIT_USAGE;
     if (file_read(path, CATALOG_FILE_MAX, &bytes, &err) == 0) {
         (void)buf_text(&bytes); /* also of an empty file there are bytes then */
         result = check_bytes(path, &bytes);
@@ -117,10 +117,9 @@ static int show(const char *path)
 {
     struct err err = {0};
     struct catalog *catalog = NULL;
-    const int r = catalogs_load(path, &catalog, &err);
-    if (r != 0) {
+    if (catalogs_load(path, &catalog, &err) != 0) {
         (void)fprintf(stderr, "%s\n", err.text);
-        return r == -EINVAL || r == -ENOSPC ? EXIT_USAGE : EXIT_FAILED;
+        return EXIT_USAGE;
     }
     print_rows(catalog);
     (void)catalog_free(catalog);

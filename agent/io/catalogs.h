@@ -11,8 +11,9 @@
 /* path "": the shipped rows alone. The caller owns the result: catalog_free(). */
 MUST_CHECK int catalogs_load(const char *path, struct catalog **ret_catalog, struct err *err);
 
-/* `keepstep-agent catalog check FILE` and `catalog show [FILE]`: argv[1] is the word. 0; 1 when the
- * file cannot be read; 2 when a line of it, or the command, is wrong. */
+/* `keepstep-agent catalog check FILE` and `catalog show [FILE]`: argv[1] is the word. 0; 2 when
+ * the command is wrong, the file cannot be read or a line of it is wrong; 1 when nothing can be
+ * printed. */
 int catalogs_main(int argc, char **argv);
 
 #endif

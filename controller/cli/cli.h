@@ -96,8 +96,11 @@ const struct verb *verbs_find(const char *name); /* NULL after saying so */
 const struct verb *verbs_all(size_t *ret_count);
 
 /* ---- tool.c ---- */
-/* Becomes keepstep-sim with these words, "simulate" first; NULL ends them. Returns when it cannot. */
-int tool_simulate(char **arguments);
+/* Verbs that are programs of their own: simulate, diagnose. */
+bool tool_has(const char *verb);
+/* Becomes the program of the verb, which is the first of these words; NULL ends them. Returns when
+ * it cannot. */
+int tool_start(char **arguments);
 
 /* ---- client.c ---- */
 struct answer {
@@ -216,6 +219,6 @@ int follow_job(struct cli *cli, const char *job, const char *until, uint64_t tim
 /* ---- the verbs ---- */
 cli_verb verb_submit, verb_get, verb_describe, verb_watch, verb_wait, verb_logs, verb_node_action,
     verb_job_action, verb_checkpoint, verb_recover, verb_layout, verb_where, verb_status,
-    verb_automation, verb_admin, verb_version, verb_goodput, verb_simulate, verb_help;
+    verb_automation, verb_admin, verb_version, verb_goodput, verb_tool, verb_help;
 
 #endif

@@ -46,8 +46,8 @@ static int run(struct cli *cli)
 int main(int count, char **arguments)
 {
     config_memory();
-    if (count > 1 && text_equal(arguments[1], "simulate")) {
-        return tool_simulate(arguments + 1); /* its options are not ours */
+    if (count > 1 && tool_has(arguments[1])) {
+        return tool_start(arguments + 1); /* its options are not ours */
     }
     struct cli cli = {.server = getenv("KEEPSTEP_SERVER"),
                       .token_file = getenv("KEEPSTEP_TOKEN_FILE")};

@@ -45,9 +45,9 @@ static int start(const char *name, char **arguments)
     return EXIT_FAILED;
 }
 
-int tool_simulate(char **arguments)
+/* The program with these words behind its name. */
+static int start_with(char *program, char **arguments)
 {
-    char program[] = "keepstep-sim";
     char *with[ARGUMENTS_MAX + 2] = {program};
     uint32_t count = 1;
     for (uint32_t index = 0; arguments[index] != NULL; index++) {
@@ -57,4 +57,19 @@ int tool_simulate(char **arguments)
         with[count++] = arguments[index];
     }
     return start(program, with);
+}
+
+int tool_start(char **arguments)
+{
+    char simulate[] = "keepstep-sim";
+    char diagnose[] = "keepstep-diagnose";
+    if (text_equal(arguments[0], "simulate")) {
+        return start_with(simulate, arguments); /* one verb of several */
+    }
+    return start_with(diagnose, arguments + 1);
+}
+
+bool tool_has(const char *verb)
+{
+    return text_equal(verb, "simulate") || text_equal(verb, "diagnose");
 }

@@ -85,7 +85,12 @@ static const struct verb verbs[] = {
     {"admin", verb_admin, "adopt|stop-foreign | key init FILE", "rare things", "dry-run|reason",
      "keepstep admin key init /etc/keepstep/agents.key\n"
      "keepstep admin adopt --reason \"database restored\"\n"},
-    {"simulate", verb_simulate, "[OPTION...]",
+    {"diagnose", verb_tool, "log [FILE] [OPTION...]",
+     "what lines of a log mean, without a controller", "",
+     "keepstep diagnose --help                  its verbs\n"
+     "keepstep diagnose log dmesg.txt --known -v\n"
+     "dmesg | keepstep diagnose log -o jsonl\n"},
+    {"simulate", verb_tool, "[OPTION...]",
      "months of a fleet in virtual time: what is lost, and why", "",
      "keepstep simulate --help                  its options\n"
      "keepstep simulate --preset llama3 --days 54\n"
@@ -121,10 +126,9 @@ const struct verb *verbs_find(const char *name)
 }
 
 /* main.c starts the tool before it reads any flag: here the verb came after one. */
-int verb_simulate(struct cli *cli)
+int verb_tool(struct cli *cli)
 {
-    (void)cli;
-    return say_usage("simulate is the first word: keepstep simulate --help");
+    return say_usage("%s is the first word: keepstep %s --help", cli->words[0], cli->words[0]);
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */
