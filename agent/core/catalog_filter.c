@@ -39,11 +39,20 @@ void filter_clear(struct filter *filter)
     filter->key_count = 0;
 }
 
-static uint32_t hash_of(const char *text)
+static uint32_t hash_of(uint32_t gram)
 {
-    const uint32_t gram = (uint32_t)(unsigned char)text[0] << 16 |
-                          (uint32_t)(unsigned char)text[1] << 8 | (unsigned char)text[2];
     return gram * 2654435761u >> (32 - FILTER_HASH_BITS);
+}
+
+/* The three bytes that end with `byte`, from those that ended before it. */
+static uint32_t next_gram(uint32_t gram, char byte)
+{
+    return (gram << 8 | (unsigned char)byte) & 0xffffff;
+}
+
+static uint32_t gram_at(const char *text)
+{
+    return next_gram(next_gram(next_gram(0, text[0]), text[1]), text[2]);
 }
 
 /* How common a byte is in logs, roughly: words are small letters, numbers are everywhere. */
@@ -77,7 +86,7 @@ void filter_add(struct filter *filter, const char *key, size_t size, uint32_t ma
 {
     CHECK(filter->key_count < filter->key_max && size >= GRAM_SIZE);
     const size_t offset = rarest_gram(key, size);
-    const uint32_t hash = hash_of(key + offset);
+    const uint32_t hash = hash_of(gram_at(key + offset));
     filter->keys[filter->key_count] = (struct filter_key){.text = key,
                                                           .size = (uint8_t)size,
                                                           .offset = (uint8_t)offset,
@@ -92,7 +101,7 @@ static bool compare_keys(const struct filter *filter, const char *text, size_t s
                          uint64_t *marks)
 {
     bool any = false;
-    uint32_t index = filter->first[hash_of(text + at)];
+    uint32_t index = filter->first[hash_of(gram_at(text + at))];
     while (index != 0) {
         const struct filter_key *key = &filter->keys[index - 1];
         if (at >= key->offset && size - (at - key->offset) >= key->size &&
@@ -107,11 +116,14 @@ static bool compare_keys(const struct filter *filter, const char *text, size_t s
 
 bool filter_run(const struct filter *filter, const char *text, size_t size, uint64_t *marks)
 {
+    const uint64_t *bits = filter->bits;
+    uint32_t gram = 0;
     bool any = false;
-    for (size_t at = 0; at + GRAM_SIZE <= size; at++) {
-        const uint32_t hash = hash_of(text + at);
-        if ((filter->bits[hash / 64] >> (hash % 64) & 1) != 0 &&
-            compare_keys(filter, text, size, at, marks)) {
+    for (size_t at = 0; at < size; at++) {
+        gram = next_gram(gram, text[at]);
+        const uint32_t hash = hash_of(gram);
+        if ((bits[hash / 64] >> (hash % 64) & 1) != 0 && at + 1 >= GRAM_SIZE &&
+            compare_keys(filter, text, size, at + 1 - GRAM_SIZE, marks)) {
             any = true;
         }
     }

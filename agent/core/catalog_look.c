@@ -314,18 +314,30 @@ static bool try_pattern(struct looking *looking, const struct row *row)
     return true;
 }
 
-/* Of few lines there are any marks, so words without one are passed over. */
+/* The number of the lowest bit of a word that has one. */
+static uint32_t lowest_bit(uint64_t word)
+{
+    uint32_t bit = 0;
+    for (uint32_t half = BITS_WORD / 2; half > 0; half /= 2) {
+        if (word << (BITS_WORD - half) == 0) {
+            word >>= half;
+            bit += half;
+        }
+    }
+    return bit;
+}
+
 static bool look_patterns(struct looking *looking)
 {
     const struct catalog *catalog = looking->catalog;
-    for (uint32_t i = 0; i < catalog->order_count; i++) {
-        const uint32_t mark = SPECIAL_COUNT + i;
-        if (mark % BITS_WORD == 0 && looking->marks[mark / BITS_WORD] == 0) {
-            i += BITS_WORD - 1;
-            continue;
-        }
-        if (has_mark(looking, mark) && try_pattern(looking, &catalog->rows[catalog->order[i]])) {
-            return true;
+    const uint32_t end = SPECIAL_COUNT + catalog->order_count;
+    for (uint32_t from = 0; from < end; from += BITS_WORD) {
+        for (uint64_t left = looking->marks[from / BITS_WORD]; left != 0; left &= left - 1) {
+            const uint32_t mark = from + lowest_bit(left);
+            if (mark >= SPECIAL_COUNT &&
+                try_pattern(looking, &catalog->rows[catalog->order[mark - SPECIAL_COUNT]])) {
+                return true;
+            }
         }
     }
     return false;
