@@ -16,11 +16,12 @@
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
-enum { TEXT_LIMIT = 1 << 28 };
+enum { TEXT_LIMIT = 1 << 28, ITEMS_LIMIT = 1 << 24 };
 
 void catalog_limits_default(struct catalog_limits *ret_limits)
 {
-    *ret_limits = (struct catalog_limits){.rows = 2048, .text_bytes = 524288, .keys = 8192};
+    *ret_limits =
+        (struct catalog_limits){.rows = 2048, .text_bytes = 524288, .keys = 8192, .items = 16384};
 }
 
 struct catalog *catalog_free(struct catalog *catalog)
@@ -30,6 +31,7 @@ struct catalog *catalog_free(struct catalog *catalog)
         (void)mem_free(catalog->nvlink5);
         (void)mem_free(catalog->order);
         (void)mem_free(catalog->slots);
+        (void)mem_free(catalog->items);
         (void)mem_free(catalog->text);
         (void)mem_free(catalog->rows);
     }
@@ -110,7 +112,7 @@ static uint32_t add_keys(struct filter *filter, const struct match *match, uint3
     if (!match_is_pattern(match)) {
         return 0;
     }
-    const struct line_key key = line_pattern_key(match->text, match->text_size);
+    const struct line_key key = line_pattern_key(&match->pattern);
     while (line_key_piece(&key, &at, &text, &size)) {
         count++;
         if (filter != NULL) {
@@ -143,7 +145,7 @@ int catalog_create(const struct catalog_limits *limits, struct catalog **ret_cat
 {
     if (limits->rows == 0 || limits->rows > CATALOG_ROWS_LIMIT || limits->text_bytes == 0 ||
         limits->text_bytes > TEXT_LIMIT || limits->keys < SPECIAL_COUNT ||
-        limits->keys >= UINT16_MAX) {
+        limits->keys >= UINT16_MAX || limits->items == 0 || limits->items > ITEMS_LIMIT) {
         return -EINVAL;
     }
     struct catalog *catalog = mem_alloc(1, sizeof(*catalog));
@@ -151,6 +153,7 @@ int catalog_create(const struct catalog_limits *limits, struct catalog **ret_cat
     catalog->slot_count = limits->rows * CATALOG_SLOTS_PER_ROW;
     catalog->rows = mem_alloc((size_t)limits->rows * 2, sizeof(catalog->rows[0]));
     catalog->text = mem_alloc(limits->text_bytes, 1);
+    catalog->items = mem_alloc(limits->items, sizeof(catalog->items[0]));
     catalog->slots = mem_alloc(catalog->slot_count, sizeof(catalog->slots[0]));
     catalog->order = mem_alloc(limits->rows, sizeof(catalog->order[0]));
     catalog->nvlink5 = mem_alloc(limits->rows, sizeof(catalog->nvlink5[0]));
@@ -168,6 +171,7 @@ struct reading {
     uint32_t line;
     uint32_t count; /* rows of this file, from catalog->rows[limits.rows] on */
     uint32_t text_used;
+    uint32_t items_used;
     uint32_t keys; /* with those of the rows before, at most */
     uint32_t problems;
     bool is_full;
@@ -220,7 +224,45 @@ static const struct row *twin_of(const struct reading *reading, const struct row
     return NULL;
 }
 
+/* The pattern's items behind those that are kept already. */
+static int keep_pattern(struct reading *reading, struct match *match, struct err *err)
+{
+    struct catalog *catalog = reading->catalog;
+    struct line_item items[LINE_ITEMS_MAX];
+    size_t count = 0;
+    const int r = line_pattern_read(match->text, match->text_size, items, &count, err);
+    CHECK(r == 0);
+    if (count > catalog->limits.items - reading->items_used) {
+        return err_set(err, -ENOSPC, "no room for more than %u parts of patterns",
+                       catalog->limits.items);
+    }
+    struct line_item *kept = catalog->items + reading->items_used;
+    memcpy(kept, items, count * sizeof(items[0]));
+    reading->items_used += (uint32_t)count;
+    match->pattern = (struct line_pattern){.items = kept, .count = count};
+    reading->keys += add_keys(NULL, match, 0);
+    if (reading->keys > catalog->limits.keys) {
+        return err_set(err, -ENOSPC, "no room for more than %u patterns and texts of { }",
+                       catalog->limits.keys);
+    }
+    return 0;
+}
+
 /* Its texts into the arena, where the match is read again so that it borrows from there. */
+static int keep_texts(struct reading *reading, const struct file_row *file, struct row *row,
+                      struct err *err)
+{
+    row->column = keep_text(reading, file->column, file->column_size);
+    row->explain = keep_text(reading, file->explain, file->explain_size);
+    if (row->column == NULL || row->explain == NULL) {
+        return err_set(err, -ENOSPC, "no room for more than %u bytes of texts",
+                       reading->catalog->limits.text_bytes);
+    }
+    const int r = match_read(row->column, file->column_size, &row->match, err);
+    CHECK(r == 0);
+    return match_is_pattern(&row->match) ? keep_pattern(reading, &row->match, err) : 0;
+}
+
 static int keep_row(struct reading *reading, const struct file_row *file, struct err *err)
 {
     struct catalog *catalog = reading->catalog;
@@ -228,20 +270,9 @@ static int keep_row(struct reading *reading, const struct file_row *file, struct
     if (catalog->count + reading->count >= catalog->limits.rows) {
         return err_set(err, -ENOSPC, "no room for more than %u rows", catalog->limits.rows);
     }
-    if (!row.gone) {
-        row.column = keep_text(reading, file->column, file->column_size);
-        row.explain = keep_text(reading, file->explain, file->explain_size);
-        if (row.column == NULL || row.explain == NULL) {
-            return err_set(err, -ENOSPC, "no room for more than %u bytes of texts",
-                           catalog->limits.text_bytes);
-        }
-        const int r = match_read(row.column, file->column_size, &row.match, err);
-        CHECK(r == 0);
-        reading->keys += add_keys(NULL, &row.match, 0);
-        if (reading->keys > catalog->limits.keys) {
-            return err_set(err, -ENOSPC, "no room for more than %u patterns and texts of { }",
-                           catalog->limits.keys);
-        }
+    const int r = row.gone ? 0 : keep_texts(reading, file, &row, err);
+    if (r != 0) {
+        return r;
     }
     const struct row *twin = twin_of(reading, &row);
     if (twin != NULL) {
@@ -276,6 +307,7 @@ static void read_line(struct reading *reading, const char *line, size_t size)
 static int read_lines(struct reading *reading, const char *bytes, size_t size)
 {
     reading->text_used = reading->catalog->text_used;
+    reading->items_used = reading->catalog->items_used;
     reading->keys = reading->catalog->filter.key_count;
     if (size > CATALOG_FILE_MAX) {
         reading->problems = 1;
@@ -369,6 +401,7 @@ int catalog_read(struct catalog *catalog, const char *origin, const char *bytes,
         join_row(catalog, &catalog->rows[catalog->limits.rows + i]);
     }
     catalog->text_used = reading.text_used;
+    catalog->items_used = reading.items_used;
     catalog->generations++;
     make_tables(catalog);
     return 0;

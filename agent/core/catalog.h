@@ -104,6 +104,7 @@ struct catalog_limits {
     uint32_t rows;       /* of all files together, and of the one that is being read */
     uint32_t text_bytes; /* of all their matches and explanations, of replaced rows too */
     uint32_t keys;       /* of all patterns: one, or one for each text of a { } */
+    uint32_t items;      /* of all patterns, of replaced rows too: each part of them is one */
 };
 void catalog_limits_default(struct catalog_limits *ret_limits);
 

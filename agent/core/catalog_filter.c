@@ -55,16 +55,19 @@ static uint32_t gram_at(const char *text)
     return next_gram(next_gram(next_gram(0, text[0]), text[1]), text[2]);
 }
 
-/* How common a byte is in logs, roughly: words are small letters, numbers are everywhere. */
+/* How common a byte is in logs, roughly: most are small letters, and most of those are a few. */
 static uint32_t commonness(char byte)
 {
-    if (byte >= 'a' && byte <= 'z') {
-        return 4;
+    static const char usual[] = "etaoinsrdlc ";
+    for (size_t i = 0; i + 1 < sizeof(usual); i++) {
+        if (byte == usual[i]) {
+            return 8;
+        }
     }
-    if (line_is_digit(byte) || byte == ' ') {
+    if (byte >= 'a' && byte <= 'z') {
         return 5;
     }
-    return byte >= 'A' && byte <= 'Z' ? 2 : 1;
+    return line_is_digit(byte) ? 6 : byte >= 'A' && byte <= 'Z' ? 2 : 1;
 }
 
 static size_t rarest_gram(const char *key, size_t size)

@@ -305,7 +305,7 @@ static bool try_pattern(struct looking *looking, const struct row *row)
 {
     struct line_found found;
     if (!is_of_stream(looking, row->match.kind) ||
-        !line_pattern_match(row->match.text, row->match.text_size, looking->line, looking->size,
+        !line_pattern_match(&row->match.pattern, looking->line, looking->size,
                             (size_t)(looking->bare.text - looking->line), &found)) {
         return false;
     }

@@ -159,7 +159,9 @@ static int read_pattern(struct line_cursor *rest, struct match *match, struct er
     match->text = rest->text + rest->at;
     match->text_size = cursor_left(rest);
     rest->at = rest->size;
-    const int r = line_pattern_check(match->text, match->text_size, err);
+    struct line_item items[LINE_ITEMS_MAX];
+    size_t count = 0;
+    const int r = line_pattern_read(match->text, match->text_size, items, &count, err);
     return r == 0 ? 0 : err_wrap(err, "its pattern");
 }
 

@@ -9,6 +9,7 @@
 #define KEEPSTEP_AGENT_CATALOG_PARTS_H
 
 #include "agent/core/catalog.h"
+#include "agent/core/line_pattern.h"
 
 enum {
     CATALOG_ROWS_LIMIT = 16384, /* what limits.rows may be */
@@ -55,6 +56,7 @@ struct match {
     /* Pattern, or words of victims: a part of the column, borrowed. */
     const char *text;
     size_t text_size;
+    struct line_pattern pattern; /* only of rows in the catalogue */
 };
 
 /* -EINVAL: err says what is wrong with it and what to write. */
@@ -140,6 +142,8 @@ struct catalog {
     uint32_t generations;
     char *text;
     uint32_t text_used;
+    struct line_item *items; /* of patterns */
+    uint32_t items_used;
     /* By what a row matches; made anew after each file. */
     uint16_t *slots; /* of codes: row + 1, open addressing */
     uint32_t slot_count;

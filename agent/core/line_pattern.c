@@ -1,6 +1,5 @@
-/* line_pattern.c: a pattern is read anew whenever it is matched, since that happens only when its
- * key was seen in the line. A pattern falls into segments between its stars; each segment is looked
- * for behind the one before, leftmost first, and within a segment there is one way to go. */
+/* line_pattern.c: a pattern falls into segments between its stars; each segment is looked for
+ * behind the one before, leftmost first, and within a segment there is one way to go. */
 #include "agent/core/line_pattern.h"
 
 #include <errno.h>
@@ -9,16 +8,7 @@
 #include "agent/core/line_cursor.h"
 #include "proto/base/check.h"
 
-enum { DIGITS_MAX = 18, ITEM_TEXT = 0 };
-
-/* One item of a pattern: bytes that mean themselves, a class, or a choice. */
-struct item {
-    char class;       /* ITEM_TEXT; '{': a choice; else the letter behind % */
-    uint64_t limit;   /* of %> and %& */
-    const char *body; /* the bytes; of a choice what stands between its braces */
-    size_t body_size;
-    size_t size; /* in the pattern */
-};
+enum { DIGITS_MAX = 18 };
 
 struct reader {
     const char *text;
@@ -42,7 +32,7 @@ static size_t read_limit(const char *text, size_t size, bool hex, uint64_t *ret_
     return count;
 }
 
-static int read_class(const struct reader *in, struct item *item, struct err *err)
+static int read_class(struct reader *in, struct line_item *item, struct err *err)
 {
     static const char plain[] = "dxsDRGSP_";
     static const char literal[] = "%*{^$";
@@ -52,14 +42,14 @@ static int read_class(const struct reader *in, struct item *item, struct err *er
         return err_set(err, -EINVAL, "ends in %%; a percent sign is written twice");
     }
     const char class = text[1];
-    item->size = 2;
+    in->at += 2;
     for (size_t i = 0; i + 1 < sizeof(literal); i++) {
         if (class == literal[i]) {
-            *item = (struct item){.body = text + 1, .body_size = 1, .size = 2};
+            *item = (struct line_item){.class = ITEM_TEXT, .body = text + 1, .body_size = 1};
             return 0;
         }
     }
-    item->class = class;
+    *item = (struct line_item){.class = class};
     for (size_t i = 0; i + 1 < sizeof(plain); i++) {
         if (class == plain[i]) {
             return 0;
@@ -71,11 +61,11 @@ static int read_class(const struct reader *in, struct item *item, struct err *er
                        class >= ' ' && class <= '~' ? class : '?');
     }
     const size_t digits = read_limit(text + 2, left - 2, class == '&', &item->limit);
-    item->size += digits;
+    in->at += digits;
     return digits > 0 ? 0 : err_set(err, -EINVAL, "%%%c needs a number behind it", class);
 }
 
-static int read_choice(const struct reader *in, struct item *item, struct err *err)
+static int read_choice(struct reader *in, struct line_item *item, struct err *err)
 {
     const char *text = in->text + in->at;
     const size_t left = in->size - in->at;
@@ -90,52 +80,42 @@ static int read_choice(const struct reader *in, struct item *item, struct err *e
     if (end == left) {
         return err_set(err, -EINVAL, "a { is not closed; write %%{ for the character");
     }
-    *item = (struct item){.class = '{', .body = text + 1, .body_size = end - 1, .size = end + 1};
+    *item = (struct line_item){.class = '{', .body = text + 1, .body_size = (uint8_t)(end - 1)};
+    in->at += end + 1;
     return 0;
 }
 
-/* Plain bytes, as many as there are. A $ at the very end is none. */
-static struct item plain_text(const struct reader *in)
+/* Plain bytes, as many as there are. */
+static void read_text(struct reader *in, struct line_item *item)
 {
     size_t end = in->at;
     while (end < in->size && in->text[end] != '%' && in->text[end] != '{' && in->text[end] != '*' &&
            !(in->text[end] == '$' && end + 1 == in->size)) {
         end++;
     }
-    return (struct item){
-        .body = in->text + in->at, .body_size = end - in->at, .size = end - in->at};
+    *item = (struct line_item){
+        .class = ITEM_TEXT, .body = in->text + in->at, .body_size = (uint8_t)(end - in->at)};
+    in->at = end;
 }
 
-static int read_item(const struct reader *in, struct item *ret_item, struct err *err)
+static int read_item(struct reader *in, struct line_item *item, struct err *err)
 {
-    *ret_item = (struct item){0};
-    if (in->text[in->at] == '%') {
-        return read_class(in, ret_item, err);
+    const char byte = in->text[in->at];
+    const bool is_begin = byte == '^' && in->at == 0;
+    const bool is_end = byte == '$' && in->at + 1 == in->size;
+    if (byte == '%') {
+        return read_class(in, item, err);
     }
-    if (in->text[in->at] == '{') {
-        return read_choice(in, ret_item, err);
+    if (byte == '{') {
+        return read_choice(in, item, err);
     }
-    *ret_item = plain_text(in);
+    if (byte == '*' || is_begin || is_end) {
+        *item = (struct line_item){.class = byte};
+        in->at++;
+        return 0;
+    }
+    read_text(in, item);
     return 0;
-}
-
-/* Of a pattern that has been checked. */
-static struct item item_at(const struct reader *in)
-{
-    struct item item;
-    const int r = read_item(in, &item, NULL);
-    CHECK(r == 0);
-    return item;
-}
-
-static bool is_star(const struct reader *in)
-{
-    return in->at < in->size && in->text[in->at] == '*';
-}
-
-static bool is_end_mark(const struct reader *in)
-{
-    return in->at + 1 == in->size && in->text[in->at] == '$';
 }
 
 /* The bytes that the shortest piece has; 0 when one has others than printable ASCII. */
@@ -162,55 +142,52 @@ static void prefer(struct line_key *best, const struct line_key *key)
 }
 
 /* The best key, which may be worth nothing. */
-static struct line_key find_key(const char *pattern, size_t size)
+static struct line_key find_key(const struct line_pattern *pattern)
 {
-    struct reader in = {.text = pattern, .size = size};
-    struct line_key best = {.text = pattern};
-    in.at = size > 0 && pattern[0] == '^' ? 1 : 0;
-    while (in.at < size) {
-        struct item item = {.class = '*', .size = 1};
-        if (!is_star(&in) && !is_end_mark(&in)) {
-            item = item_at(&in);
-        }
-        in.at += item.size;
-        if (item.class == ITEM_TEXT || item.class == '{') {
+    struct line_key best = {.text = ""};
+    for (size_t i = 0; i < pattern->count; i++) {
+        const struct line_item *item = &pattern->items[i];
+        if (item->class == ITEM_TEXT || item->class == '{') {
             const struct line_key key = {
-                .text = item.body, .size = item.body_size, .is_choice = item.class == '{'};
+                .text = item->body, .size = item->body_size, .is_choice = item->class == '{'};
             prefer(&best, &key);
         }
     }
     return best;
 }
 
-int line_pattern_check(const char *pattern, size_t size, struct err *err)
+int line_pattern_read(const char *text, size_t size, struct line_item *items, size_t *ret_count,
+                      struct err *err)
 {
-    struct reader in = {.text = pattern, .size = size};
+    struct reader in = {.text = text, .size = size};
+    size_t count = 0;
     if (size == 0 || size > LINE_PATTERN_MAX) {
         return err_set(err, -EINVAL, "a pattern has 1 to %d bytes, not %zu", LINE_PATTERN_MAX,
                        size);
     }
-    in.at = pattern[0] == '^' ? 1 : 0;
     while (in.at < size) {
-        struct item item = {.size = 1};
-        const int r = is_star(&in) || is_end_mark(&in) ? 0 : read_item(&in, &item, err);
+        CHECK(count < LINE_ITEMS_MAX); /* each item is a byte at least */
+        const int r = read_item(&in, &items[count], err);
         if (r != 0) {
             return r;
         }
-        in.at += item.size;
+        count++;
     }
-    const struct line_key key = find_key(pattern, size);
+    const struct line_pattern pattern = {.items = items, .count = count};
+    const struct line_key key = find_key(&pattern);
     if (key_worth(&key) < LINE_KEY_MIN) {
         return err_set(err, -EINVAL,
                        "needs at least %d characters in a row that stand in every such line: plain "
                        "ones, or each text of a { }",
                        LINE_KEY_MIN);
     }
+    *ret_count = count;
     return 0;
 }
 
-struct line_key line_pattern_key(const char *pattern, size_t size)
+struct line_key line_pattern_key(const struct line_pattern *pattern)
 {
-    const struct line_key key = find_key(pattern, size);
+    const struct line_key key = find_key(pattern);
     CHECK(key_worth(&key) >= LINE_KEY_MIN);
     return key;
 }
@@ -337,7 +314,7 @@ size_t line_pci_size(const char *text, size_t size)
     return at;
 }
 
-static bool take_choice(struct place *place, const struct item *item)
+static bool take_choice(struct place *place, const struct line_item *item)
 {
     size_t from = 0;
     while (from <= item->body_size) {
@@ -397,7 +374,7 @@ static bool take_number(struct place *place, char class, struct line_found *foun
     return true;
 }
 
-static bool take_word(struct place *place, const struct item *item, char stop,
+static bool take_word(struct place *place, const struct line_item *item, char stop,
                       struct line_found *found)
 {
     const size_t size = item->class == 'P'
@@ -415,7 +392,7 @@ static bool take_word(struct place *place, const struct item *item, char stop,
 }
 
 /* `next`: the byte that follows the item in the pattern, where a certain one does. */
-static bool take_item(struct place *place, const struct item *item, char next,
+static bool take_item(struct place *place, const struct line_item *item, char next,
                       struct line_found *found)
 {
     uint64_t bits = 0;
@@ -446,17 +423,7 @@ static bool take_item(struct place *place, const struct item *item, char next,
     }
 }
 
-/* The byte that must stand at the place where the rest of a segment begins; 0: no certain one. */
-static char next_byte(const struct reader *in)
-{
-    if (in->at >= in->size || is_star(in) || is_end_mark(in)) {
-        return '\0';
-    }
-    const struct item item = item_at(in);
-    return item.class == ITEM_TEXT ? item.body[0] : '\0';
-}
-
-static bool begins_choice(const struct item *item, char byte)
+static bool begins_choice(const struct line_item *item, char byte)
 {
     for (size_t at = 0; at <= item->body_size; at++) {
         if (at == 0 || item->body[at - 1] == '|') {
@@ -470,7 +437,7 @@ static bool begins_choice(const struct item *item, char byte)
 }
 
 /* Whether the item can begin with the byte: a quick look, before it is tried in earnest. */
-static bool may_begin(const struct item *item, char byte)
+static bool may_begin(const struct line_item *item, char byte)
 {
     switch (item->class) {
     case ITEM_TEXT:
@@ -486,52 +453,56 @@ static bool may_begin(const struct item *item, char byte)
     case 's':
     case 'S':
         return !line_is_blank(byte);
+    case '$':
+        return false;
     default:
         return line_is_digit(byte) || byte == '-';
     }
 }
 
-/* The segment at in->at from place->at on. Both move behind it when it fits. */
-static bool take_segment(struct reader *in, struct place *place, struct line_found *found)
+/* Where in a pattern. */
+struct segment {
+    const struct line_item *at;
+    const struct line_item *end; /* of the whole pattern */
+};
+
+/* The byte that must stand where the item begins; 0: no certain one. */
+static char first_byte(const struct segment *segment)
 {
-    struct reader pattern = *in;
+    return segment->at < segment->end && segment->at->class == ITEM_TEXT ? segment->at->body[0]
+                                                                         : '\0';
+}
+
+/* The items up to the next star, from place->at on. Both move behind it when it fits. */
+static bool take_segment(struct segment *segment, struct place *place, struct line_found *found)
+{
+    struct segment items = *segment;
     struct place line = *place;
     struct line_found seen = *found;
-    while (pattern.at < pattern.size && !is_star(&pattern)) {
-        if (is_end_mark(&pattern)) {
-            if (line.at != line.size) {
-                return false;
-            }
-            pattern.at++;
-            break;
-        }
-        const struct item item = item_at(&pattern);
-        pattern.at += item.size;
-        if (!take_item(&line, &item, next_byte(&pattern), &seen)) {
+    while (items.at < items.end && items.at->class != '*') {
+        const struct line_item *item = items.at++;
+        if (item->class == '$' ? line.at != line.size
+                               : !take_item(&line, item, first_byte(&items), &seen)) {
             return false;
         }
     }
-    *in = pattern;
+    *segment = items;
     *place = line;
     *found = seen;
     return true;
 }
 
-/* The first place at or behind place->at where the segment fits. */
-static bool find_segment(struct reader *in, struct place *place, struct line_found *found)
+/* The first place at or behind place->at where the segment, which is not empty, fits. */
+static bool find_segment(struct segment *segment, struct place *place, struct line_found *found)
 {
-    const bool is_end = is_end_mark(in);
-    struct item first = {0};
-    if (!is_end) {
-        first = item_at(in);
-    }
+    const struct line_item *first = segment->at;
     for (size_t at = place->at; at <= place->size; at++) {
-        if (!is_end && at < place->size && !may_begin(&first, place->line[at])) {
+        if (at < place->size && !may_begin(first, place->line[at])) {
             continue;
         }
         struct place try = *place;
         try.at = at;
-        if (take_segment(in, &try, found)) {
+        if (take_segment(segment, &try, found)) {
             *place = try;
             return true;
         }
@@ -554,7 +525,7 @@ static size_t behind_blanks(const char *line, size_t size, size_t at)
 }
 
 /* The first segment where the message begins, or one that was joined to it. */
-static bool find_beginning(struct reader *in, struct place *place, size_t begin,
+static bool find_beginning(struct segment *segment, struct place *place, size_t begin,
                            struct line_found *found)
 {
     for (size_t at = begin; at <= place->size; at++) {
@@ -563,7 +534,7 @@ static bool find_beginning(struct reader *in, struct place *place, size_t begin,
         }
         struct place try = *place;
         try.at = behind_blanks(place->line, place->size, at);
-        if (take_segment(in, &try, found)) {
+        if (take_segment(segment, &try, found)) {
             *place = try;
             return true;
         }
@@ -571,25 +542,25 @@ static bool find_beginning(struct reader *in, struct place *place, size_t begin,
     return false;
 }
 
-bool line_pattern_match(const char *pattern, size_t pattern_size, const char *line, size_t size,
+bool line_pattern_match(const struct line_pattern *pattern, const char *line, size_t size,
                         size_t begin, struct line_found *ret_found)
 {
-    struct reader in = {.text = pattern, .size = pattern_size};
+    struct segment rest = {.at = pattern->items, .end = pattern->items + pattern->count};
     struct line_found found = {0};
     while (size > 0 && line_is_blank(line[size - 1])) {
         size--;
     }
     struct place place = {.line = line, .size = size};
     bool fits = true;
-    if (pattern_size > 0 && pattern[0] == '^') {
-        in.at = 1;
-        fits = begin <= size && find_beginning(&in, &place, begin, &found);
+    if (rest.at < rest.end && rest.at->class == '^') {
+        rest.at++;
+        fits = begin <= size && find_beginning(&rest, &place, begin, &found);
     }
-    while (fits && in.at < in.size) {
-        while (is_star(&in)) {
-            in.at++;
+    while (fits && rest.at < rest.end) {
+        while (rest.at < rest.end && rest.at->class == '*') {
+            rest.at++;
         }
-        fits = in.at == in.size || find_segment(&in, &place, &found);
+        fits = rest.at == rest.end || find_segment(&rest, &place, &found);
     }
     if (fits) {
         *ret_found = found;

@@ -31,6 +31,7 @@
 
 enum {
     LINE_PATTERN_MAX = 255, /* bytes of a pattern */
+    LINE_ITEMS_MAX = 255,   /* one a byte, at most */
     LINE_WORD_MAX = 255,    /* of what %s takes */
     LINE_KEY_MIN = 3,
     LINE_KEY_MAX = 16,
@@ -50,24 +51,39 @@ struct line_found {
     int32_t gpu;
 };
 
-/* -EINVAL: no pattern; err says where and what to write. */
-MUST_CHECK int line_pattern_check(const char *pattern, size_t size, struct err *err);
+/* One item of a pattern that has been read. */
+struct line_item {
+    char class;        /* ITEM_TEXT, '{', '*', '^', '$', or the letter behind % */
+    uint8_t body_size; /* of the plain bytes, or of what stands between { and } */
+    const char *body;  /* borrowed from the pattern */
+    uint64_t limit;    /* of %> and %& */
+};
+#define ITEM_TEXT '\0'
 
-/* What every matching line has: one of the pieces, each of LINE_KEY_MIN to LINE_KEY_MAX bytes. The
- * pattern has been checked. */
+/* Whoever has a pattern keeps its text and its items. */
+struct line_pattern {
+    const struct line_item *items;
+    size_t count;
+};
+
+/* Writes the pattern's items, at most LINE_ITEMS_MAX. -EINVAL: no pattern; err says where and what
+ * to write. */
+MUST_CHECK int line_pattern_read(const char *text, size_t size, struct line_item *items,
+                                 size_t *ret_count, struct err *err);
+
+/* What every matching line has: one of the pieces, each of LINE_KEY_MIN to LINE_KEY_MAX bytes. */
 struct line_key {
     const char *text; /* borrowed from the pattern */
     size_t size;
     bool is_choice; /* pieces are between its | */
 };
-struct line_key line_pattern_key(const char *pattern, size_t size);
+struct line_key line_pattern_key(const struct line_pattern *pattern);
 /* The next piece, from *at on, which begins at 0; false: there is none left. */
 bool line_key_piece(const struct line_key *key, size_t *at, const char **ret_text,
                     size_t *ret_size);
 
-/* Whether the pattern, which has been checked, is in the line. `begin`: where the message begins
- * behind its carrier. */
-bool line_pattern_match(const char *pattern, size_t pattern_size, const char *line, size_t size,
+/* Whether the pattern is in the line. `begin`: where the message begins behind its carrier. */
+bool line_pattern_match(const struct line_pattern *pattern, const char *line, size_t size,
                         size_t begin, struct line_found *ret_found);
 
 /* How many bytes of a PCI address stand at text, "0000:3b:00" or "3b:00.0" say; 0: none. */

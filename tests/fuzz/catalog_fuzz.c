@@ -8,7 +8,7 @@
 #include "proto/base/text.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { ROWS = 64, TEXTS = 16384, KEYS = 256, LINE_SIZE = 2048 };
+enum { ROWS = 64, TEXTS = 16384, KEYS = 256, ITEMS = 1024, LINE_SIZE = 2048 };
 
 const char fuzz_alphabet[] = "xid kernel any\t\n#*%dsSPDx{}|^$>&0123456789-_.abc";
 
@@ -41,7 +41,8 @@ size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)
 
 static struct catalog *create(void)
 {
-    const struct catalog_limits limits = {.rows = ROWS, .text_bytes = TEXTS, .keys = KEYS};
+    const struct catalog_limits limits = {
+        .rows = ROWS, .text_bytes = TEXTS, .keys = KEYS, .items = ITEMS};
     struct catalog *catalog = NULL;
     const int result = catalog_create(&limits, &catalog);
     CHECK(result == 0);

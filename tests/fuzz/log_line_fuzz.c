@@ -1,6 +1,6 @@
-/* log_line_fuzz.c: any bytes as a line of a log, for the parsers and for the shipped catalogue: what
- * is found lies within the line, what is told is terminated text, no harmless line is a root, and
- * the same line means the same again. */
+/* log_line_fuzz.c: any bytes as a line of a log, for the parsers and for the shipped catalogue:
+ * what is found lies within the line, what is told is terminated text, no harmless line is a root,
+ * and the same line means the same again. */
 #include <string.h>
 
 #include "agent/core/catalog.h"

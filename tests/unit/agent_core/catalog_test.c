@@ -399,6 +399,13 @@ static void test_limits(void **state)
     assert_non_null(strstr(err.text, "f:2: no room for more than 8 patterns"));
     check_name(catalog, STREAM_ANY, "first text", "");
     catalog_free(catalog);
+
+    limits.keys = 400;
+    limits.items = 1;
+    assert_int_equal(catalog_create(&limits, &catalog), 0);
+    assert_int_equal(catalog_read(catalog, "f", two, strlen(two), &err), -ENOSPC);
+    assert_string_equal(err.text, "f:2: no room for more than 1 parts of patterns");
+    catalog_free(catalog);
 }
 
 /* The filter finds each key wherever it stands, also one within another. */

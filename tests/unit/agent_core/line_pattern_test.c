@@ -5,14 +5,21 @@
 #include "proto/base/check.h"
 #include "tests/lib/test.h"
 
-static bool match(const char *pattern, const char *line, struct line_found *ret_found)
+static struct line_pattern read_pattern(const char *text, struct line_item *items)
 {
     struct err err = {0};
-    const int r = line_pattern_check(pattern, strlen(pattern), &err);
-    if (r != 0) {
-        fail_msg("%s: %s", pattern, err.text);
+    struct line_pattern pattern = {.items = items};
+    if (line_pattern_read(text, strlen(text), items, &pattern.count, &err) != 0) {
+        fail_msg("%s: %s", text, err.text);
     }
-    return line_pattern_match(pattern, strlen(pattern), line, strlen(line), 0, ret_found);
+    return pattern;
+}
+
+static bool match(const char *pattern, const char *line, struct line_found *ret_found)
+{
+    struct line_item items[LINE_ITEMS_MAX];
+    const struct line_pattern read = read_pattern(pattern, items);
+    return line_pattern_match(&read, line, strlen(line), 0, ret_found);
 }
 
 static void check_match(const char *pattern, const char *line, bool expected)
@@ -127,8 +134,10 @@ static void test_what_is_refused(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct err err = {0};
-        assert_int_not_equal(line_pattern_check(cases[i].pattern, strlen(cases[i].pattern), &err),
-                             0);
+        struct line_item items[LINE_ITEMS_MAX];
+        size_t count = 0;
+        assert_int_not_equal(
+            line_pattern_read(cases[i].pattern, strlen(cases[i].pattern), items, &count, &err), 0);
         if (strstr(err.text, cases[i].says) == NULL) {
             fail_msg("%s: %s", cases[i].pattern, err.text);
         }
@@ -137,7 +146,9 @@ static void test_what_is_refused(void **state)
 
 static void check_key(const char *pattern, const char *const *pieces, size_t count)
 {
-    const struct line_key key = line_pattern_key(pattern, strlen(pattern));
+    struct line_item items[LINE_ITEMS_MAX];
+    const struct line_pattern read = read_pattern(pattern, items);
+    const struct line_key key = line_pattern_key(&read);
     size_t at = 0;
     const char *text;
     size_t size;
