@@ -244,6 +244,9 @@ void agent_core_view(const struct agent_core *core, struct agent_view *ret_view)
     ret_view->scanned = core->scanned;
     ret_view->session = core->link.state == LINK_SESSION;
     ret_view->counters = core->counters;
+    ret_view->facts_free = core->limits.facts - core->fact_count;
+    ret_view->fact_last = core->fact_last;
+    ret_view->facts_below = core->fact_count > 0 ? core->facts[0].sequence : core->fact_last + 1;
 }
 
 bool agent_core_attempt(const struct agent_core *core, uint32_t index,

@@ -381,6 +381,9 @@ struct agent_view {
     uint64_t life; /* number of this agent's life */
     bool scanned;  /* what runs here has been looked at: from now on the controller is dialled */
     bool session;  /* the controller has welcomed us on the standing connection */
+    uint32_t facts_free;  /* so many more facts can be taken in */
+    uint64_t fact_last;   /* sequence number of the newest one; 0: there was none in this life */
+    uint64_t facts_below; /* all facts of this life with lower numbers are acknowledged */
     struct agent_counters counters;
 };
 void agent_core_view(const struct agent_core *core, struct agent_view *ret_view);

@@ -290,6 +290,7 @@ void agent_on_fact(struct agent_core *core, const struct fact *fact)
     struct fact *kept = &core->facts[core->fact_count++];
     *kept = *fact;
     kept->sequence = agent_next_sequence(core);
+    core->fact_last = kept->sequence;
     core->link.beat_due = true;
 }
 

@@ -211,6 +211,7 @@ struct agent_core {
     uint32_t fact_count;
     uint32_t fact_next;   /* of this session: the first one not sent yet */
     struct fact *facts;   /* oldest first */
+    uint64_t fact_last;   /* number of the newest one */
     uint64_t mail_due_ms; /* before then none of keys, gets and checkpoints is due */
     struct agent_link link;
     struct agent_fence fence;
