@@ -321,7 +321,7 @@ static void agent_fact(struct core *core, struct node *node, const struct msg_fa
         fact.receive_ms = core->wall_ms;
         recovery_fact(core, job, &fact, service_now(core));
     }
-    if (!job_at_work(job) && fact.source == FACT_PROBE && fact.severity >= 3) {
+    if (!job_at_work(job) && fact.severity >= 3) {
         node_is_broken(core, node, fact.text, fact.sequence); /* no verdict will say it */
     }
     node_ack(core, node);

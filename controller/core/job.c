@@ -148,8 +148,9 @@ static void keep_fatal_facts(struct core *core, const struct job *job)
     for (uint32_t i = 0; i < core->fact_count && incident != NULL && !incident->d.judged; i++) {
         const struct record_image_fact *fact = &core->facts[i];
         struct node *node = node_at(core, fact->node);
-        if (fact->incident == job->d.incident && fact->source == FACT_PROBE &&
-            fact->severity >= 3 && node != NULL) {
+        if (fact->incident == job->d.incident &&
+            (fact->source == FACT_PROBE || fact->source == FACT_LOG) && fact->severity >= 3 &&
+            node != NULL) {
             node_is_broken(core, node, fact->text, fact->sequence);
         }
     }

@@ -157,6 +157,11 @@ static void keep_fact(struct core *core, struct job *job, const struct fact *fac
     u->code = fact->code;
     u->receive_ms = fact->receive_ms;
     u->sequence = fact->sequence;
+    u->label = fact->label;
+    u->advice = fact->advice;
+    u->role = fact->role;
+    text_copy(u->signal, SIGNAL_NAME_SIZE, fact->signal);
+    text_copy(u->subject, SIGNAL_SUBJECT_SIZE, fact->subject);
     text_copy(u->text, TEXT_SIZE, fact->text);
     record->job = job->d.job;
     record->node = fact->node;
@@ -195,6 +200,7 @@ static uint8_t cause_of(const struct fact *fact)
     case FACT_OPERATOR:
         return CAUSE_PLANNED;
     case FACT_PROBE:
+    case FACT_LOG:
         return fact->severity >= 3 ? CAUSE_NODE : CAUSE_RANK;
     default:
         return CAUSE_RANK;
