@@ -3,7 +3,11 @@
  * Pure: facts in, verdict out. A table of rules (judge.c) is tried from the strongest evidence to
  * the weakest; the first row that matches decides, and its name stands in the
  * verdict, so that a person can look it up. The judge never decides about budgets, breakers or
- * placement. */
+ * placement.
+ *
+ * A fact with a label was read by a catalogue (proto/base/signal.h) and is judged by what that
+ * says: label, advice, role, and subject where it matters what it is about. One without is judged
+ * by source, code, severity and a few words of its text. */
 #ifndef KEEPSTEP_CORE_JUDGE_H
 #define KEEPSTEP_CORE_JUDGE_H
 
@@ -20,6 +24,17 @@ struct judge_past {
     uint32_t job;
     uint64_t step; /* the job's last step then */
     uint32_t node; /* first blamed, 0 = none */
+    int32_t slot;  /* that it held then; -1: not known */
+};
+
+/* A fact of an earlier incident that is looked for again: the same device, the same port, the same
+ * value. */
+struct judge_mark {
+    uint64_t what; /* judge_mark_of() */
+    bool is_value; /* judge_is_value() */
+    uint64_t age_ms;
+    uint32_t node;
+    uint32_t job;
 };
 
 struct judge_input {
@@ -29,6 +44,7 @@ struct judge_input {
     uint32_t world;
     uint32_t slot_count;
     uint32_t ranks_per_node;
+    uint32_t replicas;            /* data parallel size, 0 = not known */
     uint64_t step;                /* last completed step of the attempt, 0 = none */
     bool ever_stepped;            /* any attempt of the job */
     bool loading;                 /* the attempt ended while it loaded a checkpoint */
@@ -36,25 +52,32 @@ struct judge_input {
     const int32_t *final_codes;
     const struct judge_past *past;
     uint32_t past_count;
+    const struct judge_mark *marks;
+    uint32_t mark_count;
     /* node id -> slot of this job, -1 when it holds none; and its labels, interned, 0 = unknown */
     int32_t (*slot_of)(const void *context, uint32_t node);
     uint32_t (*rack_of)(const void *context, uint32_t node);
-    uint32_t (*feed_of)(const void *context, uint32_t node); /* these two may be NULL: unknown */
+    uint32_t (*feed_of)(const void *context, uint32_t node); /* these may be NULL: unknown */
     uint32_t (*leaf_of)(const void *context, uint32_t node);
+    /* The node that a peer printed by a library is on: a name, an address; 0: cannot be told. */
+    uint32_t (*peer_of)(const void *context, const char *peer);
     const void *context;
 };
 
-enum { JUDGE_BLAMED_MAX = 256 };
+enum { JUDGE_BLAMED_MAX = 256, JUDGE_RULES_MAX = 64 };
 
 /* blamed: with DO_EVICT the nodes to be replaced; with DO_RESTART the suspect, which keeps its slot
- * (the repeat test needs its name the next time). With the other actions and with owner user none
- * are blamed, but for nodes that are gone anyway. */
+ * (the repeat test needs its name the next time), or the node to be cleaned first; with DO_NONE
+ * those to be watched. With the other actions and with owner user none are blamed, but for nodes
+ * that are gone anyway. */
 struct judge_verdict {
     uint8_t owner;       /* enum fault_owner_word */
-    uint8_t action;      /* enum job_action_word */
+    uint8_t action;      /* enum job_action_word; DO_NONE: nothing had to be stopped for it */
     uint8_t lane;        /* enum repair_lane_word */
     uint8_t confidence;  /* enum confidence_word */
+    uint8_t advice;      /* enum signal_advice: action and lane as one word of catalogues */
     bool evict;          /* action as judged, kept when the budget turns it into a hold */
+    bool retry;          /* with DO_FAIL: what is left of the owner's budget may still be used */
     bool free_of_budget; /* exit code 75 and its like */
     bool launch_error;   /* the command itself cannot start: no restart, no node blamed */
     const char *rule;    /* borrowed, static */
@@ -71,6 +94,13 @@ struct judge_verdict {
  * node, then rank, counts as the earlier. */
 void judge(const struct judge_input *input, struct judge_verdict *ret_verdict);
 
+/* What a fact is remembered by: 0 when it is nothing that is looked for again. */
+uint64_t judge_mark_of(const struct fact *fact);
+bool judge_is_value(const struct fact *fact); /* it tells of a value, as NaN */
+
+/* The label that catalogues have for an owner. */
+uint8_t judge_label_of(uint8_t owner);
+
 /* The rules as people read them, for `explain verdict`: name, what it looks at, what it decides. */
 struct judge_rule_text {
     const char *name;
@@ -78,5 +108,18 @@ struct judge_rule_text {
     const char *then;
 };
 const struct judge_rule_text *judge_rule_text(uint32_t index); /* NULL past the end */
+
+/* Why this rule and no stronger one: of each that was tried before, how many facts are of the kind
+ * that it looks at. Facts with none of these kinds told nothing. */
+struct judge_explanation {
+    uint32_t rule; /* index of the one that decided */
+    bool exact;    /* used[] holds what it looked at; else all facts together did */
+    uint32_t seen[JUDGE_RULES_MAX];
+    uint32_t followers; /* facts that only tell what another failure did */
+    uint32_t noise;     /* facts that mean nothing */
+};
+void judge_explain(const struct judge_input *input, struct judge_explanation *ret_explanation);
+/* Whether the rule of that index looks at the fact. */
+bool judge_rule_uses(const struct judge_input *input, uint32_t rule, const struct fact *fact);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "controller/core/judge_signal.h"
 #include "proto/base/check.h"
 #include "proto/base/hash.h"
 
@@ -125,20 +126,33 @@ static bool is_root_signal(const struct fact *fact, uint32_t severity)
 bool fact_is_fatal(const struct evidence *evidence, const struct fact *fact)
 {
     (void)evidence;
+    if (fact_is_labelled(fact)) {
+        return fact_is_root(fact) && fact->advice >= ADVICE_EVICT && fact->node != 0 &&
+               (fact->label == LABEL_HARDWARE || fact->label == LABEL_SOFTWARE ||
+                fact->label == LABEL_FACILITY);
+    }
     return is_root_signal(fact, SEVERITY_NODE);
 }
 
 bool fact_is_user_fault(const struct evidence *evidence, const struct fact *fact)
 {
     (void)evidence;
-    return is_root_signal(fact, SEVERITY_ATTEMPT) && fact->source == FACT_PROBE &&
+    return !fact_is_labelled(fact) && is_root_signal(fact, SEVERITY_ATTEMPT) &&
+           fact->source == FACT_PROBE &&
            (fact->code == XID_USER_FAULT || fact->code == XID_USER_PAGE);
 }
 
 bool fact_is_attempt_signal(const struct evidence *evidence, const struct fact *fact)
 {
     (void)evidence;
-    return is_root_signal(fact, SEVERITY_ATTEMPT);
+    return fact_is_labelled(fact) ? fact_is_root(fact) && fact->node != 0
+                                  : is_root_signal(fact, SEVERITY_ATTEMPT);
+}
+
+bool fact_is_labelled_root(const struct evidence *evidence, const struct fact *fact)
+{
+    (void)evidence;
+    return fact_is_root(fact) && fact->node != 0;
 }
 
 bool fact_is_lost_or_fatal(const struct evidence *evidence, const struct fact *fact)
@@ -148,7 +162,7 @@ bool fact_is_lost_or_fatal(const struct evidence *evidence, const struct fact *f
 
 /* ---- all facts --------------------------------------------------------------------------- */
 
-static bool comes_before(const struct fact *a, const struct fact *b)
+bool fact_before(const struct fact *a, const struct fact *b)
 {
     if (a->receive_ms != b->receive_ms) {
         return a->receive_ms < b->receive_ms;
@@ -162,7 +176,14 @@ static bool comes_before(const struct fact *a, const struct fact *b)
     if (a->source != b->source) {
         return a->source < b->source;
     }
-    return a->code < b->code;
+    if (a->code != b->code) {
+        return a->code < b->code;
+    }
+    if (a->gpu != b->gpu) {
+        return a->gpu < b->gpu;
+    }
+    int order = strncmp(a->signal, b->signal, sizeof(a->signal));
+    return order != 0 ? order < 0 : strncmp(a->subject, b->subject, sizeof(a->subject)) < 0;
 }
 
 const struct fact *evidence_first(const struct evidence *evidence, fact_test *test)
@@ -172,7 +193,7 @@ const struct fact *evidence_first(const struct evidence *evidence, fact_test *te
     for (uint32_t index = 0; index < in->fact_count; index++) {
         const struct fact *fact = &in->facts[index];
         if (is_ours(in, fact) && test(evidence, fact) &&
-            (first == NULL || comes_before(fact, first))) {
+            (first == NULL || fact_before(fact, first))) {
             first = fact;
         }
     }
@@ -199,11 +220,23 @@ static const struct fact *first_end(const struct evidence *evidence)
         const struct fact *fact = &in->facts[index];
         if (is_ours(in, fact) && is_odd(evidence, fact) &&
             fact->receive_ms - first->receive_ms <= SAME_MOMENT_MS &&
-            (odd == NULL || comes_before(fact, odd))) {
+            (odd == NULL || fact_before(fact, odd))) {
             odd = fact;
         }
     }
     return odd != NULL ? odd : first;
+}
+
+const struct fact *evidence_next(const struct evidence *evidence, fact_test *test, uint32_t *index)
+{
+    const struct judge_input *in = evidence->in;
+    while (*index < in->fact_count) {
+        const struct fact *fact = &in->facts[(*index)++];
+        if (is_ours(in, fact) && test(evidence, fact)) {
+            return fact;
+        }
+    }
+    return NULL;
 }
 
 uint32_t evidence_count(const struct evidence *evidence, fact_test *test)
@@ -288,6 +321,7 @@ static const struct fact *strongest(const struct evidence *evidence)
     const struct fact *candidates[] = {evidence->first_fatal,
                                        evidence->first_lost,
                                        evidence->hung_first ? evidence->first_stuck : NULL,
+                                       evidence->first_root,
                                        evidence->first_end,
                                        evidence->first_stuck,
                                        evidence_first(evidence, fact_is_launch),
@@ -306,6 +340,7 @@ void evidence_read(const struct judge_input *in, struct evidence *ret_evidence)
     ret_evidence->first_fatal = evidence_first(ret_evidence, fact_is_fatal);
     ret_evidence->first_lost = evidence_first(ret_evidence, fact_is_lost);
     ret_evidence->first_stuck = evidence_first(ret_evidence, fact_is_stuck);
+    ret_evidence->first_root = evidence_first(ret_evidence, fact_is_labelled_root);
     ret_evidence->ends = evidence_count(ret_evidence, fact_is_end);
     find_common_code(ret_evidence);
     ret_evidence->first_end = first_end(ret_evidence);
@@ -321,6 +356,8 @@ void evidence_read(const struct judge_input *in, struct evidence *ret_evidence)
         /* The code of a hang says how sure its analysis is: no part of what happened. */
         bool coded = !lost && fact->source != FACT_NO_PROGRESS;
         signature = hash_u64(signature, coded ? (uint64_t)(int64_t)fact->code : 0);
+        signature =
+            coded && fact_is_labelled(fact) ? hash_text(signature, fact->signal) : signature;
         bool several =
             fact_is_stuck(ret_evidence, fact) && evidence_nodes(ret_evidence, fact_is_stuck) > 1;
         ret_evidence->suspect = several ? 0 : fact->node;
@@ -336,14 +373,19 @@ static bool is_recent(const struct evidence *evidence, const struct judge_past *
     return past->job == evidence->in->job && past->age_ms <= REPEAT_MS;
 }
 
-uint32_t evidence_other_nodes(const struct evidence *evidence, bool at_step)
+uint32_t evidence_other_nodes(const struct evidence *evidence, enum evidence_where where)
 {
+    const struct judge_input *in = evidence->in;
+    int32_t slot = in->slot_of != NULL ? in->slot_of(in->context, evidence->suspect) : -1;
     struct judge_verdict nodes = {0};
-    for (uint32_t index = 0; index < evidence->in->past_count; index++) {
-        const struct judge_past *past = &evidence->in->past[index];
-        bool same_step = past->step == evidence->in->step && past->step != 0;
+    for (uint32_t index = 0; index < in->past_count; index++) {
+        const struct judge_past *past = &in->past[index];
+        bool same_step = past->step == in->step && past->step != 0;
+        bool same_slot = past->slot == slot && slot >= 0;
+        bool there =
+            where == EVIDENCE_ANYWHERE || same_step || (where == EVIDENCE_SAME_PLACE && same_slot);
         if (is_recent(evidence, past) && past->signature == evidence->signature &&
-            past->node != evidence->suspect && (same_step || !at_step)) {
+            past->node != evidence->suspect && there) {
             verdict_blame(&nodes, past->node);
         }
     }
@@ -355,6 +397,17 @@ bool evidence_seen_on_suspect(const struct evidence *evidence)
     for (uint32_t index = 0; index < evidence->in->past_count; index++) {
         const struct judge_past *past = &evidence->in->past[index];
         if (past->node != 0 && past->node == evidence->suspect && past->age_ms <= REPEAT_MS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool evidence_seen_before(const struct evidence *evidence)
+{
+    for (uint32_t index = 0; index < evidence->in->past_count; index++) {
+        const struct judge_past *past = &evidence->in->past[index];
+        if (is_recent(evidence, past) && past->signature == evidence->signature) {
             return true;
         }
     }

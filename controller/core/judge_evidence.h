@@ -13,6 +13,7 @@ struct evidence {
     const struct fact *first_fatal; /* earliest probe or log line that is a root */
     const struct fact *first_lost;
     const struct fact *first_stuck; /* no progress */
+    const struct fact *first_root;  /* earliest line that a catalogue calls a root */
     bool hung_first;                /* … before any rank had ended: what ended then gave up */
     uint32_t ends;
     int32_t common_code; /* the code of most ends, when there is a majority */
@@ -41,6 +42,7 @@ bool fact_is_operator(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_fatal(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_user_fault(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_attempt_signal(const struct evidence *evidence, const struct fact *fact);
+bool fact_is_labelled_root(const struct evidence *evidence, const struct fact *fact);
 /* Gone or to be gone whatever else is found. */
 bool fact_is_lost_or_fatal(const struct evidence *evidence, const struct fact *fact);
 
@@ -51,10 +53,14 @@ const struct fact *evidence_first(const struct evidence *evidence, fact_test *te
 uint32_t evidence_count(const struct evidence *evidence, fact_test *test);
 /* How many different nodes the facts name; at most JUDGE_BLAMED_MAX. */
 uint32_t evidence_nodes(const struct evidence *evidence, fact_test *test);
-/* Different other nodes on which the same failure was seen; at_step: only at the present step. */
-uint32_t evidence_other_nodes(const struct evidence *evidence, bool at_step);
+/* Different other nodes on which the same failure was seen before: anywhere; at the present step; at
+ * this step or in the slot that the suspect holds. */
+enum evidence_where { EVIDENCE_ANYWHERE, EVIDENCE_SAME_STEP, EVIDENCE_SAME_PLACE };
+uint32_t evidence_other_nodes(const struct evidence *evidence, enum evidence_where where);
 /* Something was judged to have happened on the suspect's node a short while ago. */
 bool evidence_seen_on_suspect(const struct evidence *evidence);
+/* The same failure of this job was judged a short while ago, wherever it was. */
+bool evidence_seen_before(const struct evidence *evidence);
 
 /* Blamed are kept in the order of their numbers, each once, at most JUDGE_BLAMED_MAX. */
 void verdict_blame(struct judge_verdict *verdict, uint32_t node);

@@ -6,7 +6,7 @@
 
 #include "controller/core/plan.h"
 
-enum { PAST_MAX = 64, RESTORE_FAILURES_MAX = 2, HARDWARE_NO_PROGRESS = 10 };
+enum { PAST_MAX = 64, MARKS_MAX = 256, RESTORE_FAILURES_MAX = 2, HARDWARE_NO_PROGRESS = 10 };
 
 /* ---- nodes as the layout sees them ---------------------------------------------------------- */
 
@@ -113,6 +113,11 @@ static uint32_t collect_facts(const struct core *core, uint32_t incident, struct
         fact->port = d->port;
         fact->code = d->code;
         fact->receive_ms = d->receive_ms;
+        fact->label = d->label;
+        fact->advice = d->advice;
+        fact->role = d->role;
+        text_copy(fact->signal, SIGNAL_NAME_SIZE, d->signal);
+        text_copy(fact->subject, SIGNAL_SUBJECT_SIZE, d->subject);
         text_copy(fact->text, TEXT_SIZE, d->text);
     }
     return count;
@@ -130,17 +135,76 @@ static uint32_t collect_past(const struct core *core, uint32_t not_this, struct 
                                             .age_ms = service_now(core) - d->opened_service_ms,
                                             .job = d->job,
                                             .step = d->step,
-                                            .node = d->first_blamed};
+                                            .node = d->first_blamed,
+                                            .slot = -1};
     }
     return count;
+}
+
+/* The newest facts of judged incidents that name something which may be seen again. */
+static uint32_t collect_marks(const struct core *core, uint32_t not_this, struct judge_mark *marks)
+{
+    uint32_t count = 0;
+    for (uint32_t i = core->fact_count; i-- > 0 && count < MARKS_MAX;) {
+        const struct record_image_fact *d = &core->facts[i];
+        const struct incident *incident =
+            d->label != LABEL_UNKNOWN ? core_incident(core, d->incident) : NULL;
+        if (d->incident == not_this || incident == NULL || !incident->d.judged) {
+            continue;
+        }
+        struct fact fact = {.source = d->source,
+                            .severity = (uint8_t)d->severity,
+                            .node = d->node,
+                            .label = d->label,
+                            .role = d->role};
+        text_copy(fact.signal, SIGNAL_NAME_SIZE, d->signal);
+        text_copy(fact.subject, SIGNAL_SUBJECT_SIZE, d->subject);
+        const struct judge_mark mark = {.what = judge_mark_of(&fact),
+                                        .is_value = judge_is_value(&fact),
+                                        .age_ms = service_now(core) - incident->d.opened_service_ms,
+                                        .node = d->node,
+                                        .job = d->job};
+        if (mark.what != 0) {
+            marks[count++] = mark;
+        }
+    }
+    return count;
+}
+
+/* The node of that name, which libraries print with the name of a network behind it; or the one of
+ * the job that has that address. */
+static uint32_t node_of_peer(const void *context, const char *peer)
+{
+    const struct judge_context *c = context;
+    char name[NAME_SIZE];
+    (void)text_copy(name, sizeof name, peer);
+    for (size_t end = strlen(name); end > 0; end--) {
+        if (name[end] != '\0' && name[end] != '.') {
+            continue;
+        }
+        name[end] = '\0';
+        uint32_t id = core_node_find(c->core, name);
+        if (id != 0) {
+            return slot_of_node(context, id) >= 0 ? id : 0;
+        }
+    }
+    for (uint32_t i = 0; i < c->job->slot_count; i++) {
+        const struct node *node = core_node(c->core, core_slot(c->core, c->job, i)->d.node);
+        if (node != NULL && text_equal(node->d.address, peer)) {
+            return node->d.node;
+        }
+    }
+    return 0;
 }
 
 static void run_judge(struct core *core, const struct job *job, const struct incident *incident)
 {
     struct judge_context context = {core, job};
     struct judge_past past[PAST_MAX];
+    struct judge_mark marks[MARKS_MAX];
     struct judge_input input = {.facts = core->plan_facts,
                                 .job = job->d.job,
+                                .replicas = job->d.data,
                                 .slot_count = job->slot_count,
                                 .world = job->slot_count * job->d.ranks_per_node,
                                 .ranks_per_node = job->d.ranks_per_node,
@@ -151,11 +215,14 @@ static void run_judge(struct core *core, const struct job *job, const struct inc
                                 .restart_codes = job->d.restart_codes,
                                 .final_codes = job->d.final_codes,
                                 .past = past,
+                                .marks = marks,
                                 .slot_of = slot_of_node,
                                 .rack_of = rack_of_node,
+                                .peer_of = node_of_peer,
                                 .context = &context};
     input.fact_count = collect_facts(core, incident->d.incident, core->plan_facts, PLAN_FACTS_MAX);
     input.past_count = collect_past(core, incident->d.incident, past);
+    input.mark_count = collect_marks(core, incident->d.incident, marks);
     judge(&input, &core->verdict);
 }
 
@@ -376,9 +443,12 @@ void plan_verdict(struct core *core, struct job *job)
     char reason[TEXT_SIZE];
     v->evict = v->action == DO_EVICT;
     uint8_t over = over_budget(core, job, reason);
-    if (v->launch_error) {
-        v->action = DO_FAIL;
-    } else if (over != DO_NONE && v->action != DO_FAIL) {
+    if (v->action == DO_NONE) {
+        v->action = DO_RESTART; /* whatever it was has ended the attempt */
+    }
+    if (v->action == DO_FAIL && v->retry && over == DO_NONE) {
+        v->action = DO_RESTART; /* the budget of its owner has one left */
+    } else if (over != DO_NONE && (v->action != DO_FAIL || v->retry)) {
         /* The budget's word is part of the durable verdict: phase plan acts on it, also after a
          * restart of the controller. */
         v->action = over;

@@ -124,7 +124,8 @@ static bool fact_known(const struct core *core, uint32_t incident, const struct 
     for (uint32_t i = core->fact_count; i-- > 0;) {
         const struct record_image_fact *d = &core->facts[i];
         if (d->incident == incident && d->source == fact->source && d->node == fact->node &&
-            d->rank == fact->rank && d->attempt == fact->attempt && d->code == fact->code) {
+            d->rank == fact->rank && d->attempt == fact->attempt && d->code == fact->code &&
+            text_equal(d->signal, fact->signal) && text_equal(d->subject, fact->subject)) {
             return true;
         }
     }

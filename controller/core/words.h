@@ -71,7 +71,8 @@
     X(OUTCOME_CANCELLED, "cancelled")                                                              \
     X(OUTCOME_SUCCEEDED, "succeeded")
 
-/* Who is at fault; budgets are by this. */
+/* Who is at fault; budgets are by this. `software` is what runs on a node and is not the job's:
+ * driver, daemons, what an earlier job left behind; `monitor` is what watches the node. */
 #define FAULT_OWNER(X)                                                                             \
     X(OWNER_UNKNOWN, "unknown")                                                                    \
     X(OWNER_HARDWARE, "hardware")                                                                  \
@@ -80,7 +81,8 @@
     X(OWNER_FACILITY, "facility")                                                                  \
     X(OWNER_USER, "user")                                                                          \
     X(OWNER_MONITOR, "monitor")                                                                    \
-    X(OWNER_PLANNED, "planned")
+    X(OWNER_PLANNED, "planned")                                                                    \
+    X(OWNER_SOFTWARE, "software")
 
 #define JOB_ACTION(X)                                                                              \
     X(DO_NONE, "none")                                                                             \
@@ -96,7 +98,8 @@
     X(LANE_DIAG, "diag")                                                                           \
     X(LANE_RMA, "rma")                                                                             \
     X(LANE_NETWORK, "network-ticket")                                                              \
-    X(LANE_STORAGE, "storage-ticket")
+    X(LANE_STORAGE, "storage-ticket")                                                              \
+    X(LANE_CLEAN, "clean")
 
 #define CONFIDENCE(X)                                                                              \
     X(CONFIDENCE_LOW, "low")                                                                       \

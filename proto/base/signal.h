@@ -55,6 +55,29 @@ enum {
     X(ROLE_SYMPTOM, "symptom")                                                                     \
     X(ROLE_ROOT, "root")
 
+/* Readings that a judge compares with each other, so it knows them by name. code and subject:
+ *
+ *   port-down, port-up   how often the link went down since the last reading; "mlx5_3/1", or
+ *                        "mlx5_3/1 leaf=NAME" where the switch at its other end is known
+ *   unreadable           nothing could be read of what should be there, which blames nobody
+ *   clocks               why a GPU runs slower than it might, as bits; "gpu=2"
+ *   step-ok              -; the job made this step while all this went on
+ *   wait-root            how sure it is, as of no progress; ranks that others wait for
+ *   slow-stage           compute time to the median of its stage's replicas, x 1,000; "rank=3554"
+ *   hash-minority        how many replicas differ; "step=41200 stage=3 tp=2"
+ *   stop-asked           an operator asked for the stop of the job
+ *   beats-missed         how many; "bmc=reachable" or "bmc=unreachable" */
+#define READING_PORT_DOWN "port-down"
+#define READING_PORT_UP   "port-up"
+#define READING_NONE      "unreadable"
+#define READING_CLOCKS    "clocks"
+#define READING_STEP      "step-ok"
+#define READING_WAIT_ROOT "wait-root"
+#define READING_SLOW      "slow-stage"
+#define READING_HASH      "hash-minority"
+#define READING_STOP      "stop-asked"
+#define READING_BEATS     "beats-missed"
+
 #define SIGNAL_ENUM(constant, word)  constant,
 #define SIGNAL_COUNT(constant, word) +1
 enum signal_label { SIGNAL_LABEL(SIGNAL_ENUM) };

