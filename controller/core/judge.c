@@ -216,6 +216,12 @@ static const struct rule rules[] = {
     {{"final-code", "a rank ended with 93 or one of final_codes", "fail the job; owner user"},
      rule_final_code,
      fact_is_final},
+    {{"same-value",
+      "a value that is none at the same step on another node after a restart; or another value "
+      "there",
+      "fail the job, a retry is allowed; owner user; or evict the first node; lane diag"},
+     rule_same_value,
+     fact_is_value},
     {{"invalid-result", "a rank ended with 17", "fail the job"},
      rule_invalid_result,
      fact_is_invalid},
@@ -225,6 +231,13 @@ static const struct rule rules[] = {
       "fail the job; owner user; no node is blamed"},
      rule_launch_error,
      fact_is_launch},
+    /* ourselves */
+    {{"blind-monitor",
+      "readings are missing, or agents are silent or one reading is fatal on three nodes while the "
+      "job makes steps, and nothing else is wrong",
+      "nothing; owner monitor; no node is blamed"},
+     rule_blind_monitor,
+     fact_is_unreadable},
     /* the driver and the hardware of nodes */
     {{"poison",
       "nodes lost or broken at the same step, or in the same slot, on three different nodes within "
@@ -246,13 +259,7 @@ static const struct rule rules[] = {
       "facility or network when they share a rack or leaf"},
      rule_fatal_signal,
      fact_is_fatal},
-    /* ourselves, and what cannot be hardware */
-    {{"blind-monitor",
-      "readings are missing, or agents are silent while the job makes steps, and nothing else is "
-      "wrong",
-      "nothing; owner monitor; no node is blamed"},
-     rule_blind_monitor,
-     fact_is_unreadable},
+    /* what cannot be hardware */
     {{"operation-mismatch",
       "two ranks timed out in different collectives of one number in one communicator",
       "fail the job; owner user; no node is blamed"},
@@ -301,12 +308,6 @@ static const struct rule rules[] = {
      rule_network,
      fact_is_network},
     /* what the program and its ranks say */
-    {{"same-value",
-      "a value that is none at the same step on another node after a restart; or another value "
-      "there",
-      "fail the job, a retry is allowed; owner user; or evict the first node; lane diag"},
-     rule_same_value,
-     fact_is_nan},
     {{"other-gpu", "a rank ended with 16", "evict its node; owner hardware; lane diag"},
      rule_other_gpu,
      fact_is_other_gpu},

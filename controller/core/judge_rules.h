@@ -66,6 +66,8 @@ void decide(struct judge_verdict *verdict, uint8_t owner, uint8_t action, uint8_
 /* Two or more nodes are blamed, all with one and the same known label. */
 bool shares_label(const struct judge_verdict *verdict, const struct judge_input *in,
                   uint32_t (*label_of)(const void *context, uint32_t node));
+/* The job made a step after the fact was told: whatever it says, nothing is broken by it. */
+bool steps_after(const struct evidence *evidence, const struct fact *first);
 uint8_t judge_owner_of(uint8_t label); /* who is at fault by a label */
 uint8_t lane_of(uint8_t advice);       /* the repair that an advice asks for */
 uint32_t strength_of(uint8_t advice);  /* of evicting ones: the repair that takes more is more */

@@ -349,11 +349,15 @@ bool rule_symptom(const struct evidence *evidence, struct judge_verdict *verdict
     if (fact == NULL || evidence->first_root != NULL) {
         return false;
     }
-    bool evict = fact->advice >= ADVICE_EVICT;
     bool user = fact->label == LABEL_USER;
-    uint8_t action = evict ? DO_EVICT : fact->advice == ADVICE_FAIL ? DO_FAIL : DO_RESTART;
-    decide(verdict, judge_owner_of(fact->label), action, lane_of(fact->advice), CONFIDENCE_MEDIUM);
-    verdict->advice = fact->advice;
+    bool alive = fact->source == FACT_PROBE && steps_after(evidence, fact);
+    uint8_t action = alive                          ? DO_NONE
+                     : fact->advice >= ADVICE_EVICT ? DO_EVICT
+                     : fact->advice == ADVICE_FAIL  ? DO_FAIL
+                                                    : DO_RESTART;
+    decide(verdict, judge_owner_of(fact->label), action, alive ? LANE_NONE : lane_of(fact->advice),
+           CONFIDENCE_MEDIUM);
+    verdict->advice = alive ? (uint8_t)ADVICE_WATCH : fact->advice;
     verdict->retry = action == DO_FAIL;
     if (!user) {
         verdict_blame(verdict, fact->node);

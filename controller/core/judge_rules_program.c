@@ -3,6 +3,7 @@
 
 #include "controller/core/judge_rules.h"
 #include "proto/base/check.h"
+#include "proto/base/hash.h"
 #include "proto/base/text.h"
 
 enum {
@@ -10,6 +11,7 @@ enum {
     POISON_NODES = 3,  /* the same failure on so many nodes: it is the job */
     BURST_MS = 180000, /* what a device or a program says again after such a silence is new */
     FIELD_SIZE = 32,
+    OPERATIONS_MAX = 64,
 };
 #define REPEAT_MS (24ull * 60 * 60 * 1000)
 
@@ -111,55 +113,96 @@ static bool is_collective(const char *operation)
     return operation[0] != '\0';
 }
 
-static bool operations_differ(const struct fact *a, const struct fact *b)
+/* What ranks of one communicator were in at one number. */
+struct operation {
+    uint64_t place; /* communicator and number */
+    char name[FIELD_SIZE];
+    const struct fact *first; /* the earliest that tells it, … */
+    const struct fact *other; /* … and the earliest of another rank than that one's */
+};
+
+static void take_earlier(const struct fact **kept, const struct fact *fact)
 {
-    char seq[2][FIELD_SIZE];
-    char op[2][FIELD_SIZE];
-    char group[2][FIELD_SIZE];
-    const struct fact *facts[2] = {a, b};
-    for (uint32_t index = 0; index < 2; index++) {
-        field(facts[index]->subject, "seq=", seq[index]);
-        field(facts[index]->subject, "op=", op[index]);
-        field(facts[index]->subject, "pg=", group[index]);
-    }
-    return a->rank != b->rank && text_equal(seq[0], seq[1]) && text_equal(group[0], group[1]) &&
-           !text_equal(op[0], op[1]) && is_collective(op[0]) && is_collective(op[1]);
+    *kept = *kept == NULL || fact_before(fact, *kept) ? fact : *kept;
 }
 
-/* The earliest that is in another collective than this one; NULL: there is none. */
-static const struct fact *differing(const struct evidence *evidence, const struct fact *one)
+/* Different ones, at most OPERATIONS_MAX. */
+static uint32_t collect_operations(const struct evidence *evidence, struct operation *operations)
 {
-    const struct fact *found = NULL;
-    uint32_t index = 0;
-    const struct fact *other;
-    while ((other = evidence_next(evidence, fact_is_watchdog, &index)) != NULL) {
-        if (operations_differ(one, other) && (found == NULL || fact_before(other, found))) {
-            found = other;
+    uint32_t count = 0;
+    for (uint32_t round = 0; round < 2; round++) {
+        uint32_t index = 0;
+        const struct fact *fact;
+        while ((fact = evidence_next(evidence, fact_is_watchdog, &index)) != NULL) {
+            struct operation one = {0};
+            char part[FIELD_SIZE];
+            field(fact->subject, "op=", one.name);
+            field(fact->subject, "seq=", part);
+            one.place = hash_text(HASH_INIT, part);
+            field(fact->subject, "pg=", part);
+            one.place = hash_text(one.place, part);
+            uint32_t at = 0;
+            while (at < count && (operations[at].place != one.place ||
+                                  !text_equal(operations[at].name, one.name))) {
+                at++;
+            }
+            if (at == count && round == 0 && count < OPERATIONS_MAX && is_collective(one.name)) {
+                operations[count++] = one;
+            }
+            if (at < count && round == 0) {
+                take_earlier(&operations[at].first, fact);
+            } else if (at < count && fact->rank != operations[at].first->rank) {
+                take_earlier(&operations[at].other, fact);
+            }
         }
     }
-    return found;
+    return count;
+}
+
+/* The two facts of different ranks that show it; false: these operations may be of one kind. */
+static bool differ(const struct operation *a, const struct operation *b, const struct fact **ret_a,
+                   const struct fact **ret_b)
+{
+    if (a->place != b->place || text_equal(a->name, b->name)) {
+        return false;
+    }
+    *ret_a = a->first;
+    *ret_b = b->first->rank != a->first->rank ? b->first : b->other;
+    if (*ret_b == NULL) { /* the one rank of b is the first of a */
+        *ret_a = a->other;
+        *ret_b = b->first;
+    }
+    return *ret_a != NULL;
 }
 
 bool rule_operation_mismatch(const struct evidence *evidence, struct judge_verdict *verdict)
 {
+    struct operation operations[OPERATIONS_MAX];
+    uint32_t count = collect_operations(evidence, operations);
     const struct fact *first = NULL;
-    uint32_t index = 0;
-    const struct fact *fact;
-    while ((fact = evidence_next(evidence, fact_is_watchdog, &index)) != NULL) {
-        if ((first == NULL || fact_before(fact, first)) && differing(evidence, fact) != NULL) {
-            first = fact;
+    const struct fact *second = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; j < count; j++) {
+            const struct fact *a;
+            const struct fact *b;
+            if (!differ(&operations[i], &operations[j], &a, &b)) {
+                continue;
+            }
+            if (first == NULL || fact_before(a, first) || (a == first && fact_before(b, second))) {
+                first = a;
+                second = b;
+            }
         }
     }
     if (first == NULL) {
         return false;
     }
-    const struct fact *other = differing(evidence, first);
     decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
     verdict->retry = true;
     verdict->facts_used = evidence_count(evidence, fact_is_watchdog);
     (void)text_sentence(verdict->why, sizeof(verdict->why),
                         "ranks %d and %d are in different collectives: %.56s; %.56s", first->rank,
-                        other->rank, first->subject, other->subject);
+                        second->rank, first->subject, second->subject);
     return true;
 }
 
@@ -187,25 +230,37 @@ bool rule_user_fault(const struct evidence *evidence, struct judge_verdict *verd
     return true;
 }
 
+/* Seen again, in a later attempt. What all ranks make together (" all" in its subject) says nothing
+ * about the node that tells it; what one made must have been seen on another one. */
+static bool value_again(const struct evidence *evidence, const struct fact *fact,
+                        const struct fact *first)
+{
+    const uint64_t what = judge_mark_of(fact);
+    const size_t size = strlen(fact->subject);
+    bool all = size > 4 && text_equal(fact->subject + size - 4, " all");
+    bool later = text_equal(fact->subject, first->subject) &&
+                 fact->receive_ms - first->receive_ms > BURST_MS;
+    return (later && (all || fact->node != first->node)) ||
+           evidence_marks(evidence, what, fact->node, REPEAT_MS, true) > 0 ||
+           (all && evidence_marks(evidence, what, fact->node, REPEAT_MS, false) > 0);
+}
+
 /* A value that is none (NaN), seen a second time. The same at the same step on another node: it is
  * in the program or its data. Another value there: the first node made it. */
 bool rule_same_value(const struct evidence *evidence, struct judge_verdict *verdict)
 {
     const struct judge_input *in = evidence->in;
-    const struct fact *first = evidence_first(evidence, fact_is_nan);
+    const struct fact *first = evidence_first(evidence, fact_is_value);
     if (first == NULL) {
         return false;
     }
     bool same = false;
     uint32_t index = 0;
     const struct fact *fact;
-    while ((fact = evidence_next(evidence, fact_is_nan, &index)) != NULL) {
-        same = same || (fact->node != first->node && text_equal(fact->subject, first->subject) &&
-                        fact->receive_ms - first->receive_ms > BURST_MS);
-        same =
-            same || evidence_marks(evidence, judge_mark_of(fact), fact->node, REPEAT_MS, true) > 0;
+    while ((fact = evidence_next(evidence, fact_is_value, &index)) != NULL) {
+        same = same || value_again(evidence, fact, first);
     }
-    verdict->facts_used = evidence_count(evidence, fact_is_nan);
+    verdict->facts_used = evidence_count(evidence, fact_is_value);
     if (same) {
         decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
         verdict->retry = true;

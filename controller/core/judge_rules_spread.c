@@ -10,6 +10,7 @@ enum {
     BLIP_MS = 30000,       /* libraries try a connection again for so long */
     NETWORK_NODES = 4,     /* so many nodes lose a port at once: what is between them */
     RACK_MATES_NODES = 4,  /* so many lost at once, most beside another one: what feeds them */
+    CLASS_NODES = 3,       /* one reading that is fatal on so many, though the job moves on */
     SAME_MOMENT_MS = 5000, /* things so close together have no order */
 };
 
@@ -76,8 +77,7 @@ bool rule_lost_together(const struct evidence *evidence, struct judge_verdict *v
 
 /* ---- ourselves ---------------------------------------------------------------------------- */
 
-/* The job made a step after the fact was told: whatever it says, nothing is broken by it. */
-static bool steps_after(const struct evidence *evidence, const struct fact *first)
+bool steps_after(const struct evidence *evidence, const struct fact *first)
 {
     uint32_t index = 0;
     const struct fact *fact;
@@ -89,27 +89,44 @@ static bool steps_after(const struct evidence *evidence, const struct fact *firs
     return false;
 }
 
+/* All that is fatal is one reading, on many nodes at once, and the job does not mind. */
+static bool is_class_of_readings(const struct evidence *evidence)
+{
+    const struct fact *first = evidence->first_fatal;
+    uint32_t index = 0;
+    const struct fact *fact;
+    while (first != NULL && (fact = evidence_next(evidence, fact_is_fatal, &index)) != NULL) {
+        if (fact->source != FACT_PROBE || !text_equal(fact->signal, first->signal)) {
+            return false;
+        }
+    }
+    return first != NULL && fact_is_labelled(first) &&
+           evidence_nodes(evidence, fact_is_fatal) >= CLASS_NODES && steps_after(evidence, first);
+}
+
 /* What watches the nodes is broken, not they: readings that are not there, or agents that are
  * silent while the job moves on. */
 bool rule_blind_monitor(const struct evidence *evidence, struct judge_verdict *verdict)
 {
     const struct fact *blind = evidence_first(evidence, fact_is_unreadable);
     const struct fact *lost = evidence->first_lost;
+    bool class = is_class_of_readings(evidence);
     bool silent = lost != NULL && steps_after(evidence, lost);
-    bool broken = (lost != NULL && !silent) || evidence->first_fatal != NULL ||
-                  evidence->first_root != NULL || evidence->ends > 0;
-    if ((blind == NULL && !silent) || broken) {
+    bool broken = (lost != NULL && !silent) || evidence->ends > 0 ||
+                  (!class && (evidence->first_fatal != NULL || evidence->first_root != NULL));
+    if ((blind == NULL && !silent && !class) || broken) {
         return false;
     }
     decide(verdict, OWNER_MONITOR, DO_NONE, LANE_NONE, CONFIDENCE_HIGH);
-    fact_test *test = blind != NULL ? fact_is_unreadable : fact_is_lost;
+    fact_test *test = class ? fact_is_fatal : blind != NULL ? fact_is_unreadable : fact_is_lost;
     uint32_t nodes = evidence_nodes(evidence, test);
     verdict->facts_used = evidence_count(evidence, test);
     (void)text_sentence(verdict->why, sizeof(verdict->why), "%s on %u %s: %.120s",
-                        blind != NULL ? "nothing could be read, which proves nothing,"
-                                      : "the job moves on, only agents are silent",
+                        class           ? "the job moves on, only its readings are wrong"
+                        : blind != NULL ? "nothing could be read, which proves nothing,"
+                                        : "the job moves on, only agents are silent",
                         nodes, text_plural(nodes, "node", "nodes"),
-                        blind != NULL ? blind->text : lost->text);
+                        evidence_first(evidence, test)->text);
     return true;
 }
 

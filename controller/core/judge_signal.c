@@ -208,11 +208,12 @@ bool fact_is_hash(const struct evidence *evidence, const struct fact *fact)
     return is_reading(fact, READING_HASH) && fact->node != 0;
 }
 
-bool fact_is_nan(const struct evidence *evidence, const struct fact *fact)
+bool fact_is_value(const struct evidence *evidence, const struct fact *fact)
 {
     (void)evidence;
-    return fact_is_labelled(fact) && fact_named_like(fact, "nan") && fact->role >= ROLE_SYMPTOM &&
-           fact->severity > 0 && fact->node != 0;
+    return fact_is_labelled(fact) && strncmp(fact->subject, "step=", 5) == 0 &&
+           find(fact->subject, " value=") != NULL && fact->role >= ROLE_SYMPTOM &&
+           fact->severity > 0 && fact->node != 0 && !fact_is_reading(fact);
 }
 
 bool fact_is_watchdog(const struct evidence *evidence, const struct fact *fact)
@@ -427,7 +428,7 @@ void evidence_pairs(const struct evidence *evidence, fact_test *test, struct pai
 
 bool judge_is_value(const struct fact *fact)
 {
-    return fact_is_nan(NULL, fact);
+    return fact_is_value(NULL, fact);
 }
 
 uint64_t judge_mark_of(const struct fact *fact)

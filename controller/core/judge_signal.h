@@ -37,7 +37,7 @@ bool fact_is_stop(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_wait_root(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_slow(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_hash(const struct evidence *evidence, const struct fact *fact);
-bool fact_is_nan(const struct evidence *evidence, const struct fact *fact);
+bool fact_is_value(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_watchdog(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_clocks(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_symptom(const struct evidence *evidence, const struct fact *fact);

@@ -471,6 +471,14 @@ static void symptoms(void **state)
     expect(&f, "symptom: hardware-node, evict_node_gpu_reset, 5");
     off_bus(&f, 6);
     expect(&f, "fatal-signal: hardware-node, evict_node_reboot, 6");
+    /* a probe that does not come back, while the job moves on */
+    begin(&f);
+    line(&f, 5, "nvml-stuck", "hardware-node", "evict_node_gpu_reset", "symptom", "")->source =
+        FACT_PROBE;
+    expect(&f, "symptom: hardware-node, evict_node_gpu_reset, 5");
+    reading(&f, 0, READING_STEP, "benign", 0, "")->severity = 0;
+    expect(&f, "symptom: hardware-node, degrade_watch, 5");
+    assert_int_equal(f.verdict.action, DO_NONE);
     begin(&f);
     line(&f, 5, "worker-killed", "user-code", "restart_then_fail_job", "symptom", "");
     expect(&f, "symptom: user-code, restart_then_fail_job,");
@@ -641,6 +649,20 @@ static void blind(void **state)
     expect(&f, "blind-monitor: node-software, none,");
     end(&f, 0, 1);
     expect(&f, "first-exit: unknown, restart_in_place, 1");
+    /* one reading on many nodes at once, and the job makes steps */
+    begin(&f);
+    for (uint32_t node = 1; node < 60; node += 20) {
+        line(&f, node, "gpu-count", "hardware-node", "evict_node_reboot", "root", "7")->source =
+            FACT_PROBE;
+    }
+    expect(&f, "fatal-signal: hardware-node, evict_node_reboot, 1 21 41");
+    reading(&f, 0, READING_STEP, "benign", 0, "")->severity = 0;
+    expect(&f, "blind-monitor: node-software, none,");
+    f.facts[1].source = FACT_LOG;
+    expect(&f, "fatal-signal: hardware-node, evict_node_reboot, 1 21 41");
+    f.facts[1].source = FACT_PROBE;
+    f.facts[1].node = 1;
+    expect(&f, "fatal-signal: hardware-node, evict_node_reboot, 1 41");
     /* agents that are silent: by the steps */
     begin(&f);
     for (uint32_t node = 41; node < 49; node++) {
