@@ -85,9 +85,10 @@ static const struct verb verbs[] = {
     {"admin", verb_admin, "adopt|stop-foreign | key init FILE", "rare things", "dry-run|reason",
      "keepstep admin key init /etc/keepstep/agents.key\n"
      "keepstep admin adopt --reason \"database restored\"\n"},
-    {"diagnose", verb_tool, "log [FILE] [OPTION...]",
-     "what lines of a log mean, without a controller", "",
+    {"diagnose", verb_tool, "log|incident [FILE] [OPTION...]",
+     "what lines of a log mean, and who is at fault, without a controller", "",
      "keepstep diagnose --help                  its verbs\n"
+     "keepstep diagnose incident night.tsv -v\n"
      "keepstep diagnose log dmesg.txt --known -v\n"
      "dmesg | keepstep diagnose log -o jsonl\n"},
     {"simulate", verb_tool, "[OPTION...]",

@@ -46,6 +46,10 @@ static int set_value(struct diagnose_options *options, const char *key, const ch
     if (text_equal(key, "--stream")) {
         return set_stream(options, value, err);
     }
+    if (text_equal(key, "--layout")) {
+        options->layout = value;
+        return 0;
+    }
     options->catalog = value;
     return 0;
 }
@@ -53,7 +57,7 @@ static int set_value(struct diagnose_options *options, const char *key, const ch
 static bool takes_value(const char *key)
 {
     return text_equal(key, "-o") || text_equal(key, "--output") || text_equal(key, "--stream") ||
-           text_equal(key, "--catalog");
+           text_equal(key, "--catalog") || text_equal(key, "--layout");
 }
 
 /* A flag alone. */
@@ -219,4 +223,12 @@ int diagnose_flush(struct err *err)
         return err_set(err, -EIO, "the output cannot be written: %s", strerror(errno));
     }
     return 0;
+}
+
+int diagnose_exit(int r)
+{
+    const bool is_file = r == -ENOENT || r == -EISDIR || r == -EACCES || r == -ENOTDIR ||
+                         r == -ELOOP || r == -ENAMETOOLONG || r == -EINVAL || r == -ENOSPC ||
+                         r == -EFBIG;
+    return r == 0 ? DIAGNOSE_DONE : is_file ? DIAGNOSE_USAGE : DIAGNOSE_FAILED;
 }

@@ -17,6 +17,7 @@ enum { DIAGNOSE_DONE = 0, DIAGNOSE_FAILED = 1, DIAGNOSE_USAGE = 2 };
 struct diagnose_options {
     const char *file;    /* "-": standard input */
     const char *catalog; /* a site's own rows; NULL */
+    const char *layout;  /* "8x16x128"; NULL */
     enum diagnose_output output;
     enum line_stream stream;
     bool known;   /* only lines that a row knows */
@@ -54,10 +55,13 @@ MUST_CHECK int diagnose_read(const char *file, diagnose_take *take, int (*idle)(
 char *diagnose_mended(const char *text, size_t size);
 /* What a signal tells, as the members of an object; the caller owns it. */
 json_t *diagnose_signal(const struct signal *signal);
+/* What could not even be begun is the caller's mistake, 2; else 0 or 1. r: 0 or -errno. */
+int diagnose_exit(int r);
 /* -EIO with err when standard output takes no more. */
 MUST_CHECK int diagnose_flush(struct err *err);
 
 /* ---- the verbs: argv[0] is the verb; the program's exit code ---- */
 int diagnose_log(int argc, char **argv);
+int diagnose_incident(int argc, char **argv);
 
 #endif

@@ -104,15 +104,6 @@ static void usage(void)
         stdout);
 }
 
-/* What could not even be begun is the caller's mistake. */
-static int exit_code(int r)
-{
-    const bool is_file = r == -ENOENT || r == -EISDIR || r == -EACCES || r == -ENOTDIR ||
-                         r == -ELOOP || r == -ENAMETOOLONG || r == -EINVAL || r == -ENOSPC ||
-                         r == -EFBIG;
-    return r == 0 ? DIAGNOSE_DONE : is_file ? DIAGNOSE_USAGE : DIAGNOSE_FAILED;
-}
-
 int diagnose_log(int argc, char **argv)
 {
     struct diagnose_options options;
@@ -130,5 +121,5 @@ int diagnose_log(int argc, char **argv)
         (void)fprintf(stderr, "keepstep diagnose log: %s\n", run.err.text);
     }
     (void)catalog_free(run.catalog);
-    return exit_code(r);
+    return diagnose_exit(r);
 }

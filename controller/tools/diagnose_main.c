@@ -13,6 +13,7 @@ static const struct {
     const char *doc;
 } verbs[] = {
     {"log", diagnose_log, "[FILE]   what each line of a log means"},
+    {"incident", diagnose_incident, "[FILE]   who is at fault, by what many nodes said"},
 };
 
 static int usage(FILE *file)
