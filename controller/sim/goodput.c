@@ -347,6 +347,7 @@ static struct gp *make(const struct goodput_options *options, struct goodput_res
     gp->drain_gap_ms = gap_ms(options->drains_ppm, gp->slots);
     gp->interval_steps = goodput_interval(options);
     prng_seed(&gp->prng, options->seed);
+    prng_seed(&gp->evidence, ~options->seed);
     size_t capacity = (size_t)options->nodes * 16 + 65536;
     gp->items = mem_alloc(capacity, sizeof(gp->items[0]));
     heap_init(&gp->heap, gp->items, capacity);
@@ -448,6 +449,10 @@ void goodput_add(struct goodput_result *sum, const struct goodput_result *one)
         sum->cost[index].redo_ms += one->cost[index].redo_ms;
         sum->cost[index].detect_ms += one->cost[index].detect_ms;
         sum->cost[index].down_ms += one->cost[index].down_ms;
+        sum->cost[index].judged += one->cost[index].judged;
+        sum->cost[index].right += one->cost[index].right;
+        sum->cost[index].evicted += one->cost[index].evicted;
+        sum->cost[index].evicted_well += one->cost[index].evicted_well;
     }
     for (uint32_t kind = 0; kind < time_kind_count; kind++) {
         sum->booked_ms[kind] += one->booked_ms[kind];

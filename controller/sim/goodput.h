@@ -81,6 +81,7 @@ struct goodput_options {
     uint32_t repeat_ppm;     /* … that come again on the node within an hour of its return */
     uint32_t rma_ppm;        /* repairs that need a part: a week to two */
     bool repair_drawn;       /* repair times are drawn around their median, category by category */
+    uint32_t lost_ppm;       /* evidence that never arrives */
     bool full_heartbeats;
     struct goodput_category category[GOODPUT_CATEGORIES_MAX];
     uint32_t category_count;
@@ -104,6 +105,11 @@ struct goodput_cost {
     uint64_t redo_ms;   /* steps done again */
     uint64_t detect_ms; /* training stood until the controller acted */
     uint64_t down_ms;   /* … from then to the first new step's begin */
+    /* The verdicts on it: the first of each failure, and the nodes that left for it. */
+    uint32_t judged;
+    uint32_t right;
+    uint32_t evicted;
+    uint32_t evicted_well; /* … that were at fault */
 };
 
 enum { GOODPUT_PHASE_SAMPLES = 65536 };

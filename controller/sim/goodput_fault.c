@@ -20,7 +20,6 @@ enum {
     PROBATION_MS = 24 * HOUR_MS,
     TOGETHER_HOSTS = 8,
     RMA_LEAST_DAYS = 7,
-    CODE_XID = 79,
     CODE_PROGRAM = 1,
     CODE_OTHER_GPU = 16,
     SIGNAL_ABORT = 6,
@@ -299,6 +298,30 @@ static void all_exit(struct gp *gp, uint32_t category)
     }
 }
 
+/* A node with a fault of its own: what it and others say; nobody is told twice of what was seen. */
+static void signal_sign(struct gp *gp, struct gp_fault *fault, uint32_t index)
+{
+    const struct goodput_category *what = &gp->options.category[fault->category];
+    bool holds = holds_slot(gp, fault->node);
+    if (fault->hidden && !(holds && gp_train_is_up(gp))) {
+        gp_at(gp, gp->now_ms + AGAIN_MS, GP_EV_SIGN, index);
+        return; /* it waits until the node has something to do again */
+    }
+    if (holds) {
+        gp_train_halt(gp, fault->category);
+    }
+    fault->hidden = !gp_evidence_show(gp, fault->node, what->word);
+    if (fault->hidden && holds) {
+        gp_node_ranks_end(gp, fault->node, RANK_SIGNALED, SIGNAL_ABORT);
+    }
+    if (fault->hidden) {
+        gp_at(gp, gp->now_ms + AGAIN_MS, GP_EV_SIGN, index);
+    }
+    if (gp->nodes[fault->node].back_ms == 0) {
+        plan_repair(gp, fault->node, draw_repair(gp, what));
+    }
+}
+
 static void sign(struct gp *gp, uint32_t index)
 {
     struct gp_fault *fault = &gp->faults[index];
@@ -306,13 +329,9 @@ static void sign(struct gp *gp, uint32_t index)
     struct gp_node *node = &gp->nodes[fault->node];
     switch ((enum goodput_how)what->how) {
     case GOODPUT_SIGNAL:
-        if (node->up) {
+        if (node->up && (!fault->hidden || node->fault == index + 1)) {
             node->fault = index + 1;
-            if (holds_slot(gp, fault->node)) {
-                gp_train_halt(gp, fault->category);
-            }
-            gp_node_fact(gp, fault->node, CODE_XID, what->word);
-            plan_repair(gp, fault->node, draw_repair(gp, what));
+            signal_sign(gp, fault, index);
         }
         return;
     case GOODPUT_SILENT:

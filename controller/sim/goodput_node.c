@@ -392,12 +392,9 @@ void gp_node_event(struct gp *gp, uint32_t index, enum gp_event kind)
     }
 }
 
-void gp_node_fact(struct gp *gp, uint32_t index, int32_t code, const char *text)
+void gp_node_fact(struct gp *gp, uint32_t index, const struct fact *fact)
 {
-    struct fact fact = {
-        .source = FACT_PROBE, .severity = 3, .rank = -1, .gpu = 0, .port = -1, .code = code};
-    (void)text_copy(fact.text, sizeof(fact.text), text);
-    struct agent_event event = {.kind = AGENT_EVENT_FACT, .fact = &fact};
+    struct agent_event event = {.kind = AGENT_EVENT_FACT, .fact = fact};
     step(gp, index, &event);
 }
 

@@ -96,6 +96,8 @@ static void verdict(struct gp *gp, const struct record *record)
         return;
     }
     fault->judged = true;
+    struct goodput_cost *cost = &gp->result->cost[fault->category];
+    gp->watch.category = fault->category;
     uint8_t how = gp->options.category[fault->category].how;
     bool evict = how == GOODPUT_SIGNAL || how == GOODPUT_SILENT || how == GOODPUT_CORRUPT;
     bool right = u->action == (evict ? DO_EVICT : DO_RESTART);
@@ -103,6 +105,8 @@ static void verdict(struct gp *gp, const struct record *record)
         right = gp->options.together_ppm > 0 && record->node != 0 &&
                 gp->nodes[gp_node_index(gp, record->node)].fault != 0;
     }
+    cost->judged++;
+    cost->right += right ? 1 : 0;
     if (!right) {
         gp->result->wrong_verdicts++;
         gp_trace(gp, "WRONG verdict on %s of node %u: %s, %s",
@@ -115,6 +119,11 @@ static void struck(struct gp *gp, const struct record *record)
 {
     const struct gp_node *node = &gp->nodes[gp_node_index(gp, record->u.strike.node)];
     bool doubted = node->doubt_ms != 0 && gp->now_ms - node->doubt_ms <= DOUBT_MS;
+    struct goodput_cost *cost =
+        &gp->result
+             ->cost[node->fault != 0 ? gp->faults[node->fault - 1].category : gp->watch.category];
+    cost->evicted++;
+    cost->evicted_well += node->fault != 0 || doubted ? 1 : 0;
     if (node->fault == 0 && !doubted) {
         gp->result->false_evictions++;
         gp_trace(gp, "FALSE eviction of node %u", gp_node_index(gp, record->u.strike.node));

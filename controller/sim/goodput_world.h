@@ -5,6 +5,7 @@
  *   goodput_node.c     hosts, the driver of agent/core, processes
  *   goodput_train.c    the program: steps, saves, what is lost
  *   goodput_fault.c    failures, repairs, the operator
+ *   goodput_evidence.c what nodes say of a failure, and what of it is lost
  *   goodput_watch.c    what the records say: phases, verdicts, evictions
  */
 #ifndef KEEPSTEP_SIM_GOODPUT_WORLD_H
@@ -170,6 +171,7 @@ struct gp_fault {
     uint32_t node;
     uint64_t at_ms;
     bool judged; /* a verdict was compared with it */
+    bool hidden; /* its own sign was lost: it comes again */
 };
 
 struct gp_watch {
@@ -180,12 +182,14 @@ struct gp_watch {
     uint8_t phase;
     bool open;
     bool planned;
+    uint32_t category; /* of the failure that the last verdict was about */
 };
 
 struct gp {
     struct goodput_options options;
     struct goodput_result *result;
     struct prng prng;
+    struct prng evidence; /* apart, so that what is lost changes no failure */
     uint64_t now_ms;
     struct heap heap;
     struct heap_item *items;
@@ -246,7 +250,7 @@ void gp_node_tick(struct gp *gp, uint32_t node);
 void gp_node_tick_alone(struct gp *gp, uint32_t node); /* its next one, also while all sleep */
 void gp_node_message(struct gp *gp, uint32_t node, const struct message *message);
 void gp_node_event(struct gp *gp, uint32_t node, enum gp_event kind);
-void gp_node_fact(struct gp *gp, uint32_t node, int32_t code, const char *text);
+void gp_node_fact(struct gp *gp, uint32_t node, const struct fact *fact);
 void gp_node_read(struct gp *gp, uint32_t node); /* its agent reads the mailboxes */
 void gp_node_mail(struct gp *gp, uint32_t node, uint32_t rank, const struct msg_checkpoint *mail);
 void gp_node_ranks_end(struct gp *gp, uint32_t node, uint8_t state, int32_t code);
@@ -273,6 +277,10 @@ void gp_train_end(struct gp *gp); /* settles the accounts */
 void gp_fault_start(struct gp *gp);
 void gp_fault_event(struct gp *gp, enum gp_event kind, uint32_t number);
 uint32_t gp_node_index(const struct gp *gp, uint32_t id); /* of the core's node id */
+
+/* goodput_evidence.c: the node and some others tell of its fault. false: what the node itself had to
+ * say was lost. */
+bool gp_evidence_show(struct gp *gp, uint32_t node, const char *category);
 
 /* goodput_watch.c */
 void gp_watch_record(struct gp *gp, const struct record *record);

@@ -26,6 +26,7 @@ void simulate_usage(FILE *file)
         "  --failures N                          of a node, in a million days\n"
         "  --mtbf TIME                           between failures of the whole job, instead\n"
         "  --drains N                            planned, of a node, in a million days\n"
+        "  --lost-evidence N                     so many of 100 signs never reach the controller\n"
         "  --save-stall TIME --save-time TIME    training stands for a save; until it is durable\n"
         "  --step-time TIME --interval N|auto    a step; steps between saves\n"
         "  --stop TIME --plan TIME --launch TIME --init TIME --load TIME    of a recovery\n"
@@ -42,7 +43,7 @@ void simulate_usage(FILE *file)
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-enum kind { COUNT, TIME_U32, DAYS, GAP, INTERVAL, ONLY, SPARES };
+enum kind { COUNT, TIME_U32, DAYS, GAP, INTERVAL, ONLY, SPARES, PERCENT };
 
 struct option {
     const char *key;
@@ -69,6 +70,7 @@ static const struct option options_known[] = {
     {"init", TIME_U32, AT(init_ms)},
     {"load", TIME_U32, AT(load_ms)},
     {"repair", TIME_U32, AT(repair_ms)},
+    {"lost-evidence", PERCENT, AT(lost_ppm)},
     {"only", ONLY, 0},
 };
 
@@ -122,6 +124,18 @@ static int set_days(struct goodput_options *options, const char *value, struct e
         return err_set(err, -ERANGE, "--days takes 1 to %d, not '%.40s'", GOODPUT_DAYS_MAX, value);
     }
     options->wall_ms = days * 86400000;
+    return 0;
+}
+
+static int set_percent(struct goodput_options *options, const struct option *option,
+                       const char *value, struct err *err)
+{
+    uint64_t percent = 0;
+    if (text_to_u64(value, 100, &percent) < 0) {
+        return err_set(err, -ERANGE, "--%s takes 0 to 100, not '%.40s'", option->key, value);
+    }
+    uint32_t ppm = (uint32_t)percent * 10000;
+    memcpy((char *)options + option->offset, &ppm, sizeof(ppm));
     return 0;
 }
 
@@ -223,6 +237,8 @@ int simulate_set(struct goodput_options *options, const char *key, const char *v
             return set_interval(options, value, err);
         case SPARES:
             return set_spares(options, option, value, err);
+        case PERCENT:
+            return set_percent(options, option, value, err);
         case ONLY:
             return set_only(options, value, err);
         }

@@ -28,6 +28,9 @@ static void print_how_failures_come(const struct goodput_options *options)
     print_time(", one every", mean_gap_ms(options));
     (void)printf("; planned drains %.2f a day\n",
                  (double)options->drains_ppm / 1e6 * (options->nodes - options->spares));
+    if (options->lost_ppm > 0) {
+        (void)printf("               %.0f%% of the signs never arrive\n", options->lost_ppm / 1e4);
+    }
     if (options->lemons) {
         (void)printf("               nodes differ (lognormal, 0.75); %.0f%% take 8 hosts at once; "
                      "%.0f%% come again after the repair\n",
@@ -102,6 +105,34 @@ static void print_causes(const struct simulate_point *point)
                  percent(sum->start_ms + sum->unsettled_ms, sum));
 }
 
+/* Precision: of the nodes that left for failures of this kind, those that were at fault. Recall: of
+ * the failures, those whose first verdict was what it should be. */
+static void print_verdicts(const struct simulate_point *point)
+{
+    (void)printf("\n%-22s %8s %8s %9s %9s %9s\n", "VERDICTS", "JUDGED", "RIGHT", "RECALL",
+                 "EVICTED", "PRECISION");
+    for (uint32_t index = 0; index < point->options.category_count; index++) {
+        const struct goodput_cost *cost = &point->sum.cost[index];
+        if (cost->judged == 0 && cost->evicted == 0) {
+            continue;
+        }
+        (void)printf("%-22s %8u %8u", point->options.category[index].word, cost->judged,
+                     cost->right);
+        if (cost->judged > 0) {
+            (void)printf(" %8.1f%%", 100.0 * cost->right / cost->judged);
+        } else {
+            (void)printf(" %9s", "-");
+        }
+        (void)printf(" %9u", cost->evicted);
+        if (cost->evicted > 0) {
+            (void)printf(" %8.1f%%", 100.0 * cost->evicted_well / cost->evicted);
+        } else {
+            (void)printf(" %9s", "-");
+        }
+        (void)printf("\n");
+    }
+}
+
 static void print_kinds(const struct goodput_result *sum)
 {
     (void)printf("\nAS THE CONTROLLER BOOKED IT\n");
@@ -163,6 +194,7 @@ void simulate_print_point(const struct simulate_point *point)
         (void)printf("the job FAILED before the end of a run: the rest of it counts as lost\n");
     }
     print_causes(point);
+    print_verdicts(point);
     print_kinds(&point->sum);
     print_phases(&point->sum);
     print_counts(point);
@@ -223,10 +255,11 @@ static void json_costs(const struct simulate_point *point)
         }
         (void)printf(
             "%s\"%s\":{\"count\":%u,\"redo_ms\":%llu,\"detect_ms\":%llu,\"restart_ms\":%llu,"
-            "\"theory\":%.6f}",
+            "\"theory\":%.6f,\"judged\":%u,\"right\":%u,\"evicted\":%u,\"evicted_well\":%u}",
             first ? "" : ",", known ? point->options.category[index].word : "other", cost->count,
             (unsigned long long)cost->redo_ms, (unsigned long long)cost->detect_ms,
-            (unsigned long long)cost->down_ms, known ? point->form.cost[index] : 0);
+            (unsigned long long)cost->down_ms, known ? point->form.cost[index] : 0, cost->judged,
+            cost->right, cost->evicted, cost->evicted_well);
         first = false;
     }
     (void)printf("},");
@@ -301,11 +334,12 @@ static void json_assumptions(const struct simulate *simulate)
     (void)printf("\"assumptions\":{\"preset\":\"%s\",\"nodes\":%u,\"spares\":%u,\"days\":%llu,"
                  "\"step_ms\":%u,\"save_stall_ms\":%u,\"save_ms\":%u,\"stop_ms\":%u,\"plan_ms\":%u,"
                  "\"launch_ms\":%u,\"init_ms\":%u,\"load_ms\":%u,\"repair_ms\":%u,"
-                 "\"failures_per_million_node_days\":%llu,\"full_heartbeats\":%s}",
+                 "\"failures_per_million_node_days\":%llu,\"lost_evidence_percent\":%u,"
+                 "\"full_heartbeats\":%s}",
                  simulate->preset, o->nodes, o->spares, (unsigned long long)(o->wall_ms / 86400000),
                  o->step_ms, o->stall_ms, o->save_ms, o->stop_ms, o->plan_ms, o->launch_ms,
                  o->init_ms, o->load_ms, o->repair_ms, (unsigned long long)o->failures_ppm,
-                 o->full_heartbeats ? "true" : "false");
+                 o->lost_ppm / 10000, o->full_heartbeats ? "true" : "false");
 }
 
 void simulate_print_json(const struct simulate *simulate, const struct simulate_point *points,

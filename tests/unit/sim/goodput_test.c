@@ -194,6 +194,40 @@ static void spares_run_out_and_cost_what_they_cost(void **state)
     assert_true(few.useful_ms < many.useful_ms);
 }
 
+/* With all signs nobody leaves for another's fault, and each fault is named at once. Some that never
+ * arrive cost time, and still no node that was well. */
+static void lost_signs_blame_nobody_else(void **state)
+{
+    (void)state;
+    struct goodput_options options;
+    struct goodput_result all;
+    struct goodput_result some;
+    small(&options, "field");
+    options.nodes = 64;
+    options.spares = 16;
+    options.wall_ms = 20 * DAY_MS;
+    options.failures_ppm = 20000;
+    options.together_ppm = 0;
+    goodput_run(&options, &all);
+    options.lost_ppm = 300000;
+    goodput_run(&options, &some);
+    assert_int_equal(all.false_evictions, 0);
+    assert_int_equal(some.false_evictions, 0);
+    uint32_t missed = 0;
+    uint32_t named = 0;
+    for (uint32_t index = 0; index < options.category_count; index++) {
+        if (options.category[index].how == GOODPUT_SIGNAL) {
+            assert_int_equal(all.cost[index].right, all.cost[index].judged);
+            missed += some.cost[index].judged - some.cost[index].right;
+            named += some.cost[index].right;
+        }
+        assert_int_equal(some.cost[index].evicted_well, some.cost[index].evicted);
+    }
+    assert_true(missed > 0);
+    assert_true(named > missed);
+    assert_true(some.useful_ms < all.useful_ms);
+}
+
 /* What only a person may go on with is not for ever, and is counted. */
 static void a_person_closes_a_breaker(void **state)
 {
@@ -272,6 +306,7 @@ int main(void)
         cmocka_unit_test(one_kind_of_failure_is_what_theory_expects),
         cmocka_unit_test(a_trace_strikes_as_it_says),
         cmocka_unit_test(spares_run_out_and_cost_what_they_cost),
+        cmocka_unit_test(lost_signs_blame_nobody_else),
         cmocka_unit_test(a_person_closes_a_breaker),
         cmocka_unit_test(impossible_fleets_are_refused),
         cmocka_unit_test(tables_have_the_means_of_their_distributions),
