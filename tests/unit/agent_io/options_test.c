@@ -30,6 +30,7 @@ static void test_flags(void **state)
                                         "--leaf=l1,l2",
                                         "--gpus=8",
                                         "--fence-after=5m",
+                                        "--catalog=/etc/keepstep/site.tsv",
                                         "--peer=a=10.0.0.1:7445,b=[fd00::1]:7446",
                                         NULL};
     struct agent_options options;
@@ -37,6 +38,7 @@ static void test_flags(void **state)
     (void)state;
     assert_int_equal(parse(flags, &options, problems), 0);
     assert_string_equal(options.node, "gpu-1");
+    assert_string_equal(options.catalog, "/etc/keepstep/site.tsv");
     assert_string_equal(options.controller_host, "127.0.0.1");
     assert_int_equal(options.controller_port, 7444);
     assert_int_equal(options.leaf_count, 2);
