@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/core/catalog.h"
+#include "agent/core/line_pattern.h"
 #include "agent/core/nvidia_line.h"
 #include "proto/base/check.h"
 #include "proto/base/prng.h"
@@ -172,6 +173,95 @@ static void test_rows_make_sense(void **state)
     assert_int_equal(sxids, 93);
 }
 
+/* What fits the item; of a choice the text with this number, or the last one. */
+static void put_item(const struct line_item *item, size_t choice, char *line, size_t size)
+{
+    const size_t used = strlen(line);
+    const struct line_key texts = {.text = item->body, .size = item->body_size, .is_choice = true};
+    size_t at = 0;
+    const char *piece = item->body;
+    size_t piece_size = item->body_size;
+    switch (item->class) {
+    case ITEM_TEXT:
+        break;
+    case '{':
+        for (size_t i = 0; i <= choice && line_key_piece(&texts, &at, &piece, &piece_size); i++) {
+            piece_size = strcspn(piece, "|}"); /* a piece of a key may be cut */
+        }
+        break;
+    case '>':
+        (void)snprintf(line + used, size - used, "%llu", (unsigned long long)item->limit);
+        return;
+    case '&':
+        (void)snprintf(line + used, size - used, "0x%llx", (unsigned long long)item->limit);
+        return;
+    case 'P':
+        (void)snprintf(line + used, size - used, "0000:3b:00.0");
+        return;
+    case 's':
+    case 'S':
+        (void)snprintf(line + used, size - used, "zz");
+        return;
+    case '*':
+    case '_':
+        (void)snprintf(line + used, size - used, " ");
+        return;
+    case '^':
+    case '$':
+        return;
+    default:
+        (void)snprintf(line + used, size - used, "7");
+        return;
+    }
+    (void)snprintf(line + used, size - used, "%.*s", (int)piece_size, piece);
+}
+
+static bool is_found_by_own_pattern(const struct catalog *catalog, const struct catalog_row *row,
+                                    const char *pattern, size_t choice)
+{
+    struct line_item items[LINE_ITEMS_MAX];
+    size_t count = 0;
+    struct signal signal;
+    char line[1024];
+    const bool boot = strncmp(row->match, "boot ", 5) == 0;
+    const bool output = strncmp(row->match, "output ", 7) == 0;
+    const bool agent = strncmp(row->match, "agent ", 6) == 0;
+    assert_int_equal(line_pattern_read(pattern, strlen(pattern), items, &count, NULL), 0);
+    (void)snprintf(line, sizeof(line), "%s", boot ? "[    1.5] " : "");
+    for (size_t i = 0; i < count; i++) {
+        put_item(&items[i], choice, line, sizeof(line));
+    }
+    (void)catalog_look(catalog,
+                       output  ? STREAM_OUTPUT
+                       : agent ? STREAM_AGENT
+                               : STREAM_KERNEL,
+                       line, strlen(line), &signal);
+    return strcmp(signal.name, row->name) == 0;
+}
+
+/* No row stands behind others that take all of its lines. */
+static void test_no_pattern_is_in_vain(void **state)
+{
+    for (uint32_t i = 0; i < catalog_count(*state); i++) {
+        static const char *const kinds[] = {"kernel ", "boot ", "output ", "agent ", "any "};
+        struct catalog_row row;
+        catalog_row(*state, i, &row);
+        for (size_t kind = 0; kind < ARRAY_SIZE(kinds); kind++) {
+            if (strncmp(row.match, kinds[kind], strlen(kinds[kind])) != 0) {
+                continue;
+            }
+            bool found = false;
+            for (size_t choice = 0; choice < 16 && !found; choice++) {
+                found =
+                    is_found_by_own_pattern(*state, &row, row.match + strlen(kinds[kind]), choice);
+            }
+            if (!found) {
+                fail_msg("%s: other rows take all of its lines: %s", row.name, row.match);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +269,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_every_xid_in_every_spelling, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_interrupts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rows_make_sense, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_pattern_is_in_vain, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
