@@ -16,6 +16,23 @@ struct reader {
     size_t at;
 };
 
+/* The next text between the | of a choice, or all of what is none, from *at on. */
+static bool next_text(const struct line_key *key, size_t *at, const char **ret_text,
+                      size_t *ret_size)
+{
+    size_t end = *at;
+    if (*at > key->size) {
+        return false;
+    }
+    while (end < key->size && !(key->is_choice && key->text[end] == '|')) {
+        end++;
+    }
+    *ret_text = key->text + *at;
+    *ret_size = end - *at;
+    *at = end + 1;
+    return true;
+}
+
 /* ---- reading a pattern --------------------------------------------------------------------- */
 
 /* The number of %> and %&, which follows its sign. Returns its digits. */
@@ -65,6 +82,28 @@ static int read_class(struct reader *in, struct line_item *item, struct err *err
     return digits > 0 ? 0 : err_set(err, -EINVAL, "%%%c needs a number behind it", class);
 }
 
+/* Choices that can never be taken, since an earlier one takes all that they would. */
+static int check_choice(const struct line_item *item, struct err *err)
+{
+    const struct line_key all = {.text = item->body, .size = item->body_size, .is_choice = true};
+    size_t at = 0;
+    const char *text;
+    size_t size;
+    while (next_text(&all, &at, &text, &size)) {
+        size_t behind = at;
+        const char *later;
+        size_t later_size;
+        while (next_text(&all, &behind, &later, &later_size)) {
+            if (later_size >= size && memcmp(later, text, size) == 0) {
+                return err_set(err, -EINVAL,
+                               "in { } '%.*s' can never be taken behind '%.*s': longer ones first",
+                               (int)later_size, later, (int)size, text);
+            }
+        }
+    }
+    return 0;
+}
+
 static int read_choice(struct reader *in, struct line_item *item, struct err *err)
 {
     const char *text = in->text + in->at;
@@ -82,7 +121,7 @@ static int read_choice(struct reader *in, struct line_item *item, struct err *er
     }
     *item = (struct line_item){.class = '{', .body = text + 1, .body_size = (uint8_t)(end - 1)};
     in->at += end + 1;
-    return 0;
+    return check_choice(item, err);
 }
 
 /* Plain bytes, as many as there are. */
@@ -194,17 +233,10 @@ struct line_key line_pattern_key(const struct line_pattern *pattern)
 
 bool line_key_piece(const struct line_key *key, size_t *at, const char **ret_text, size_t *ret_size)
 {
-    size_t end = *at;
-    if (*at > key->size) {
+    if (!next_text(key, at, ret_text, ret_size)) {
         return false;
     }
-    while (end < key->size && !(key->is_choice && key->text[end] == '|')) {
-        end++;
-    }
-    const size_t size = end - *at;
-    *ret_text = key->text + *at;
-    *ret_size = size < LINE_KEY_MAX ? size : LINE_KEY_MAX;
-    *at = end + 1;
+    *ret_size = *ret_size < LINE_KEY_MAX ? *ret_size : LINE_KEY_MAX;
     return true;
 }
 

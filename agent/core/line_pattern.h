@@ -11,7 +11,8 @@
  *     %P          a PCI address, and it is the device
  *     %>N         a number, with or without a fraction, that is at least N
  *     %&H         a hexadecimal number with at least one of the bits H
- *     {a|b|c}     one of these texts, the first that fits; an empty one always fits
+ *     {a|b|c}     one of these texts, the first that fits: longer ones first; an empty one fits
+ *                 always
  *     ^ first     the message begins here, or one that was joined to it by "|" or a newline
  *     $ last      the line ends here
  *     %% %* %{ %^ %$   the character itself

@@ -128,6 +128,8 @@ static void test_what_is_refused(void **state)
         {"%d*%x", "at least 3 characters"},
         {"ab*cd", "at least 3 characters"},
         {"{abc|de}", "at least 3 characters"},
+        {"call {reg|reg_mr} failed", "'reg_mr' can never be taken behind 'reg': longer ones first"},
+        {"error{|s} here", "can never be taken behind ''"},
         {"\x01\x02\x03", "at least 3 characters"},
         {"", "1 to 255 bytes"},
     };
