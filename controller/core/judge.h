@@ -25,6 +25,7 @@ struct judge_past {
     uint64_t step; /* the job's last step then */
     uint32_t node; /* first blamed, 0 = none */
     int32_t slot;  /* that it held then; -1: not known */
+    bool moved;    /* a rank had asked for another GPU (code 16) */
 };
 
 /* A fact of an earlier incident that is looked for again: the same device, the same port, the same

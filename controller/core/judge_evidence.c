@@ -413,3 +413,16 @@ bool evidence_seen_before(const struct evidence *evidence)
     }
     return false;
 }
+
+const struct judge_past *evidence_moved(const struct evidence *evidence)
+{
+    const struct judge_past *newest = NULL;
+    for (uint32_t index = 0; index < evidence->in->past_count; index++) {
+        const struct judge_past *past = &evidence->in->past[index];
+        if (is_recent(evidence, past) && past->moved && past->node != 0 &&
+            (newest == NULL || past->age_ms < newest->age_ms)) {
+            newest = past;
+        }
+    }
+    return newest;
+}

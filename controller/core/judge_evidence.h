@@ -61,6 +61,8 @@ uint32_t evidence_other_nodes(const struct evidence *evidence, enum evidence_whe
 bool evidence_seen_on_suspect(const struct evidence *evidence);
 /* The same failure of this job was judged a short while ago, wherever it was. */
 bool evidence_seen_before(const struct evidence *evidence);
+/* The last time that a rank of this job asked for another GPU; NULL: a short while ago none did. */
+const struct judge_past *evidence_moved(const struct evidence *evidence);
 
 /* Blamed are kept in the order of their numbers, each once, at most JUDGE_BLAMED_MAX. */
 void verdict_blame(struct judge_verdict *verdict, uint32_t node);

@@ -12,6 +12,7 @@ enum {
     SLOW_PERCENT = 75,     /* … in so many of the steps seen … */
     SLOW_STEPS_LEAST = 3,  /* … of at least so many; fewer need a second sign */
     SLOW_NODES_MAX = 8,    /* so many at once are slow by what they run */
+    HEAT_NODES = 3,        /* so many slow nodes, all held back by their clocks */
 };
 #define REPEAT_MS (24ull * 60 * 60 * 1000)
 
@@ -48,16 +49,18 @@ static uint8_t repair_advice(const struct evidence *evidence, fact_test *test)
 static uint8_t node_owner(const struct evidence *evidence)
 {
     bool software = false;
+    bool facility = false;
     uint32_t index = 0;
     const struct fact *fact;
     while ((fact = evidence_next(evidence, fact_is_fatal, &index)) != NULL) {
+        facility = facility || fact->label == LABEL_FACILITY;
         if (!fact_is_labelled(fact) ||
             (fact->label == LABEL_HARDWARE && !fact_is_recovery_action(evidence, fact))) {
             return OWNER_HARDWARE;
         }
         software = software || fact->label == LABEL_SOFTWARE;
     }
-    return software ? OWNER_SOFTWARE : OWNER_HARDWARE;
+    return software ? OWNER_SOFTWARE : facility ? OWNER_FACILITY : OWNER_HARDWARE;
 }
 
 /* Blames the nodes and says whose fault it is, by what they have in common. */
@@ -369,6 +372,23 @@ bool rule_symptom(const struct evidence *evidence, struct judge_verdict *verdict
 }
 
 /* ---- who ended, who stands --------------------------------------------------------------- */
+/* A rank ended first on a node that was not as it should be: no reason to stop for, but now that the
+ * attempt is over the node is repaired. */
+bool rule_degraded_node(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *fact = evidence_first(evidence, fact_is_degraded);
+    if (fact == NULL || evidence->hung_first) {
+        return false;
+    }
+    decide(verdict, judge_owner_of(fact->label), DO_EVICT, LANE_DIAG, CONFIDENCE_LOW);
+    verdict_blame(verdict, fact->node);
+    verdict->facts_used = evidence_count(evidence, fact_is_degraded);
+    (void)text_sentence(verdict->why, sizeof(verdict->why),
+                        "rank %d ended first, on a node that had said: %.120s",
+                        evidence->first_end->rank, fact->text);
+    return true;
+}
+
 bool rule_same_node(const struct evidence *evidence, struct judge_verdict *verdict)
 {
     if (evidence->suspect == 0 || !evidence_seen_on_suspect(evidence)) {
@@ -493,8 +513,12 @@ bool rule_slow_node(const struct evidence *evidence, struct judge_verdict *verdi
             used++;
         }
     }
-    if (nodes.blamed_count == 0 || nodes.blamed_count > SLOW_NODES_MAX) {
-        return false;
+    bool held_back = nodes.blamed_count >= HEAT_NODES;
+    for (uint32_t at = 0; held_back && at < nodes.blamed_count; at++) {
+        held_back = has_clocks(evidence, nodes.blamed[at]);
+    }
+    if (nodes.blamed_count == 0 || nodes.blamed_count > SLOW_NODES_MAX || held_back) {
+        return false; /* nobody; or all by what they run, or by their air or power */
     }
     bool rack = shares_label(&nodes, evidence->in, evidence->in->rack_of);
     decide(verdict, rack ? OWNER_FACILITY : OWNER_HARDWARE, DO_EVICT, rack ? LANE_NONE : LANE_DIAG,

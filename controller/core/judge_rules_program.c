@@ -230,6 +230,28 @@ bool rule_user_fault(const struct evidence *evidence, struct judge_verdict *verd
     return true;
 }
 
+/* What a program found that ran a step again on another GPU, because the first asked for it. */
+bool rule_rerun(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *fact = evidence_first(evidence, fact_is_rerun);
+    const struct judge_past *moved = evidence_moved(evidence);
+    if (fact == NULL || moved == NULL || moved->node == fact->node) {
+        return false;
+    }
+    if (fact->label == LABEL_USER) {
+        decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_HIGH);
+        verdict->retry = true;
+    } else {
+        decide(verdict, OWNER_HARDWARE, DO_EVICT, LANE_DIAG, CONFIDENCE_HIGH);
+        verdict_blame(verdict, moved->node);
+    }
+    verdict->facts_used = evidence_count(evidence, fact_is_rerun);
+    (void)text_sentence(verdict->why, sizeof(verdict->why), "%s on another GPU: %.130s",
+                        fact->label == LABEL_USER ? "the same result" : "another result",
+                        fact->text);
+    return true;
+}
+
 /* Seen again, in a later attempt. What all ranks make together (" all" in its subject) says nothing
  * about the node that tells it; what one made must have been seen on another one. */
 static bool value_again(const struct evidence *evidence, const struct fact *fact,

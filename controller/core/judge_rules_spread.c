@@ -160,11 +160,27 @@ bool rule_storage_many(const struct evidence *evidence, struct judge_verdict *ve
     return true;
 }
 
+/* Processes of one node hang, and no line names a server: that node's own way to its storage. */
+static bool hangs_alone(const struct evidence *evidence)
+{
+    uint32_t hung = evidence_count(evidence, fact_is_hung_rank);
+    return hung > 0 && hung == evidence_count(evidence, fact_is_storage) &&
+           evidence_nodes(evidence, fact_is_storage) == 1;
+}
+
 bool rule_storage(const struct evidence *evidence, struct judge_verdict *verdict)
 {
     const struct fact *fact = evidence_first(evidence, fact_is_storage);
     if (fact == NULL) {
         return false;
+    }
+    if (hangs_alone(evidence)) {
+        decide(verdict, OWNER_HARDWARE, DO_EVICT, LANE_NONE, CONFIDENCE_LOW);
+        verdict_blame(verdict, fact->node);
+        verdict->facts_used = evidence_count(evidence, fact_is_storage);
+        (void)text_sentence(verdict->why, sizeof(verdict->why),
+                            "a process hangs on this node alone: %.130s", fact->text);
+        return true;
     }
     hold_for_storage(evidence, fact, verdict);
     return true;
@@ -342,11 +358,15 @@ bool rule_stop_asked(const struct evidence *evidence, struct judge_verdict *verd
 {
     const struct fact *stop = evidence_first(evidence, fact_is_stop);
     const struct fact *root = evidence->first_root;
-    if (stop == NULL || (root != NULL && fact_before(root, stop)) ||
-        (evidence->first_lost != NULL && fact_before(evidence->first_lost, stop)) ||
-        (evidence->first_stuck != NULL && fact_before(evidence->first_stuck, stop)) ||
-        (evidence->first_end != NULL &&
-         evidence->first_end->receive_ms + SAME_MOMENT_MS < stop->receive_ms)) {
+    const struct fact *others[] = {root, evidence->first_lost, evidence->first_stuck,
+                                   evidence->first_end};
+    for (size_t index = 0; stop != NULL && index < ARRAY_SIZE(others); index++) {
+        if (others[index] != NULL &&
+            others[index]->receive_ms + SAME_MOMENT_MS < stop->receive_ms) {
+            return false;
+        }
+    }
+    if (stop == NULL) {
         return false;
     }
     decide(verdict, OWNER_PLANNED, DO_NONE, LANE_NONE, CONFIDENCE_HIGH);
@@ -369,6 +389,21 @@ bool rule_operator(const struct evidence *evidence, struct judge_verdict *verdic
     (void)text_sentence(verdict->why, sizeof(verdict->why), "%u %s taken out on purpose: %.120s",
                         verdict->blamed_count, text_plural(verdict->blamed_count, "node", "nodes"),
                         fact->text[0] != '\0' ? fact->text : "by an operator");
+    return true;
+}
+
+/* Ranks say that somebody told them to end, nobody is known to have, and nothing else happened. */
+bool rule_told_to_end(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *fact = evidence_first(evidence, fact_is_told_to_end);
+    if (fact == NULL) {
+        return false;
+    }
+    decide(verdict, OWNER_PLANNED, DO_NONE, LANE_NONE, CONFIDENCE_LOW);
+    verdict->advice = ADVICE_STOP_EXPECTED;
+    verdict->facts_used = evidence_count(evidence, fact_is_told_to_end);
+    (void)text_sentence(verdict->why, sizeof(verdict->why),
+                        "its ranks were told to end, not by Keepstep: %.120s", fact->text);
     return true;
 }
 

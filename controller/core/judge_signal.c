@@ -127,6 +127,20 @@ bool fact_is_storage(const struct evidence *evidence, const struct fact *fact)
            (fact_is_root(fact) || has_role(fact, ROLE_SYMPTOM, ADVICE_RESTART));
 }
 
+bool fact_is_hung_rank(const struct evidence *evidence, const struct fact *fact)
+{
+    static const char *const daemons[] = {"jfs",     "nfs",  "mount", "ll_",    "ptlrpc",
+                                          "kworker", "ldlm", "mmfs",  "beegfs", "ceph",
+                                          "rpc",     "jbd2", "xfs",   "kthread"};
+    for (size_t index = 0; index < ARRAY_SIZE(daemons); index++) {
+        if (strncmp(fact->subject, daemons[index], strlen(daemons[index])) == 0) {
+            return false;
+        }
+    }
+    return fact_is_storage(evidence, fact) && fact_named(fact, "hung-task") &&
+           fact->subject[0] != '\0';
+}
+
 bool fact_is_clean(const struct evidence *evidence, const struct fact *fact)
 {
     (void)evidence;
@@ -216,6 +230,13 @@ bool fact_is_value(const struct evidence *evidence, const struct fact *fact)
            fact->severity > 0 && fact->node != 0 && !fact_is_reading(fact);
 }
 
+bool fact_is_rerun(const struct evidence *evidence, const struct fact *fact)
+{
+    (void)evidence;
+    return fact_is_labelled(fact) && fact->severity > 0 && fact->node != 0 &&
+           (fact_named(fact, "torch-rerun-persistent") || fact_named(fact, "torch-rerun-correct"));
+}
+
 bool fact_is_watchdog(const struct evidence *evidence, const struct fact *fact)
 {
     (void)evidence;
@@ -239,6 +260,22 @@ bool fact_is_transient(const struct evidence *evidence, const struct fact *fact)
 {
     (void)evidence;
     return fact_is_root(fact) && fact->advice == ADVICE_RESTART;
+}
+
+bool fact_is_told_to_end(const struct evidence *evidence, const struct fact *fact)
+{
+    (void)evidence;
+    return has_role(fact, ROLE_SYMPTOM, ADVICE_STOP_EXPECTED) &&
+           fact->advice == ADVICE_STOP_EXPECTED;
+}
+
+bool fact_is_degraded(const struct evidence *evidence, const struct fact *fact)
+{
+    return (has_role(fact, ROLE_ROOT, ADVICE_WATCH) ||
+            has_role(fact, ROLE_SYMPTOM, ADVICE_WATCH)) &&
+           (fact->label == LABEL_HARDWARE || fact->label == LABEL_SOFTWARE) &&
+           evidence->first_end != NULL && fact->node == evidence->first_end->node &&
+           fact->node != 0 && fact->advice == ADVICE_WATCH;
 }
 
 bool fact_is_warning(const struct evidence *evidence, const struct fact *fact)

@@ -26,6 +26,7 @@ bool fact_is_switch(const struct evidence *evidence,
 bool fact_is_gpu_user(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_user(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_storage(const struct evidence *evidence, const struct fact *fact);
+bool fact_is_hung_rank(const struct evidence *evidence, const struct fact *fact); /* no daemon */
 bool fact_is_clean(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_port(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_network(const struct evidence *evidence, const struct fact *fact); /* fatal */
@@ -38,10 +39,14 @@ bool fact_is_wait_root(const struct evidence *evidence, const struct fact *fact)
 bool fact_is_slow(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_hash(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_value(const struct evidence *evidence, const struct fact *fact);
+bool fact_is_rerun(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_watchdog(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_clocks(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_symptom(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_transient(const struct evidence *evidence, const struct fact *fact);
+bool fact_is_told_to_end(const struct evidence *evidence, const struct fact *fact);
+/* Of the node where the first rank ended: it was not as it should be. */
+bool fact_is_degraded(const struct evidence *evidence, const struct fact *fact);
 bool fact_is_warning(const struct evidence *evidence, const struct fact *fact);
 
 /* ---- several facts ----------------------------------------------------------------------- */

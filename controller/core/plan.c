@@ -136,7 +136,8 @@ static uint32_t collect_past(const struct core *core, uint32_t not_this, struct 
                                             .job = d->job,
                                             .step = d->step,
                                             .node = d->first_blamed,
-                                            .slot = -1};
+                                            .slot = -1,
+                                            .moved = text_equal(d->rule, "other-gpu")};
     }
     return count;
 }

@@ -232,6 +232,7 @@ static void remember(struct incident_case *one, uint32_t first, uint32_t end)
         .job = one->input.job,
         .node = node,
         .slot = node != 0 ? slot_of(one, node) : -1,
+        .moved = text_equal(v->rule, "other-gpu"),
     };
 }
 

@@ -286,6 +286,9 @@ static void places(void **state)
     (void)state;
     struct fixture f;
     begin(&f);
+    line(&f, 41, "heat-critical", "facility", "evict_node", "root", "");
+    expect(&f, "fatal-signal: facility, evict_node, 41");
+    begin(&f);
     off_bus(&f, 41);
     off_bus(&f, 42);
     expect(&f, "fatal-signal: facility, evict_node, 41 42");
@@ -424,12 +427,13 @@ static void slow_nodes(void **state)
     expect(&f, "harmless: unknown, none,");
     reading(&f, 44, READING_CLOCKS, "facility", 0x48, "gpu=2");
     expect(&f, "slow-node: hardware-node, evict_node_diag, 44");
-    /* the neighbours of one rack: their air */
-    for (uint32_t node = 41; node < 45; node++) {
-        reading(&f, node, READING_SLOW, "hardware-node", 1500, "")->rank = (int32_t)node * 8;
-        reading(&f, node, READING_CLOCKS, "facility", 0x48, "gpu=2");
-    }
-    expect(&f, "slow-node: facility, evict_node, 41 42 43 44");
+    /* neighbours of one rack, and several that are all held back: their air, or their power */
+    reading(&f, 43, READING_SLOW, "hardware-node", 1500, "")->rank = 43 * 8;
+    reading(&f, 43, READING_CLOCKS, "facility", 0x48, "gpu=2");
+    expect(&f, "slow-node: facility, evict_node, 43 44");
+    reading(&f, 300, READING_SLOW, "hardware-node", 1500, "")->rank = 300 * 8;
+    reading(&f, 300, READING_CLOCKS, "facility", 0x48, "gpu=2");
+    expect(&f, "clocks: facility, degrade_watch, 43 44 300");
     /* half the job: it is what they run */
     for (uint32_t node = 50; node < 70; node++) {
         for (uint32_t step = 0; step < 4; step++) {
@@ -610,6 +614,32 @@ static void same_values(void **state)
     expect(&f, "warning: unknown, degrade_watch, 9");
 }
 
+static void reruns(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    struct fact *fact =
+        line(&f, 300, "torch-rerun-persistent", "hardware-node", "evict_node_diag", "symptom", "");
+    expect(&f, "symptom: hardware-node, evict_node_diag, 300");
+    f.past[0] = (struct judge_past){.job = JOB, .age_ms = 1000, .node = 5, .slot = -1};
+    f.in.past_count = 1;
+    expect(&f, "symptom: hardware-node, evict_node_diag, 300");
+    f.past[0].moved = true;
+    expect(&f, "rerun: hardware-node, evict_node_diag, 5");
+    f.past[0].node = 300; /* it was not moved after all */
+    expect(&f, "symptom: hardware-node, evict_node_diag, 300");
+    f.past[0].node = 5;
+    f.past[0].age_ms = 25ull * HOUR_MS;
+    expect(&f, "symptom: hardware-node, evict_node_diag, 300");
+    f.past[0].age_ms = HOUR_MS;
+    *fact =
+        *line(&f, 300, "torch-rerun-correct", "user-code", "restart_then_fail_job", "symptom", "");
+    f.in.fact_count = 1;
+    end(&f, 2400, 17);
+    expect(&f, "rerun: user-code, fail_job_user,");
+}
+
 /* ---- around the nodes -------------------------------------------------------------------- */
 
 static void stopped_on_purpose(void **state)
@@ -628,6 +658,19 @@ static void stopped_on_purpose(void **state)
     f.facts[3].receive_ms = 9000;
     off_bus(&f, 12); /* no stop does that */
     expect(&f, "fatal-signal: hardware-node, evict_node_reboot, 12");
+    /* nobody is known to have asked for it */
+    begin(&f);
+    line(&f, 5, "torchrun-signal", "operator", "stop_expected", "symptom", "");
+    follower(&f, 6);
+    expect(&f, "told-to-end: operator, stop_expected,");
+    end(&f, 0, -15);
+    expect(&f, "first-exit: unknown, restart_in_place, 1");
+    /* told too late by a little: still its cause */
+    begin(&f);
+    line(&f, 5, "torch-loader-signal", "user-code", "restart_then_fail_job", "root", "");
+    later(&f, 4000);
+    reading(&f, 0, READING_STOP, "operator", 0, "alice");
+    expect(&f, "stop-asked: operator, stop_expected,");
     /* a rank that had ended long before was not stopped */
     begin(&f);
     end(&f, 0, 1);
@@ -736,6 +779,19 @@ static void storage(void **state)
     begin(&f);
     line(&f, 2, "quota", "storage", "hold_job_check_storage", "root", "/ckpt/run17");
     line(&f, 2, "python-keyerror", "user-code", "fail_job_user", "root", "");
+    expect(&f, "storage: storage, hold_job_check_storage,");
+    /* a process that hangs on one node alone, and one that stands for storage */
+    begin(&f);
+    struct fact *hung =
+        line(&f, 9, "hung-task", "storage", "hold_job_check_storage", "symptom", "pt_main_thread");
+    expect(&f, "storage: hardware-node, evict_node, 9");
+    line(&f, 10, "hung-task", "storage", "hold_job_check_storage", "symptom", "pt_main_thread");
+    expect(&f, "storage-many: storage, hold_job_check_storage,");
+    f.in.fact_count = 1;
+    (void)text_copy(hung->subject, sizeof(hung->subject), "jfsmount");
+    expect(&f, "storage: storage, hold_job_check_storage,");
+    (void)text_copy(hung->subject, sizeof(hung->subject), "pt_main_thread");
+    mount(&f, 9, "10.9.0.16");
     expect(&f, "storage: storage, hold_job_check_storage,");
     begin(&f);
     line(&f, 2, "bad-bytes", "storage", "restart_in_place", "root", "");
@@ -897,6 +953,21 @@ static void followers(void **state)
     struct judge_explanation told;
     judge_explain(&f.in, &told);
     assert_int_equal(told.followers, 4);
+}
+
+/* A warning stops nothing; when a rank ends there, it is what is known of that node. */
+static void degraded_nodes(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    line(&f, 5, "api-mismatch", "node-software", "degrade_watch", "root", "");
+    line(&f, 9, "xid-63", "hardware-node", "degrade_watch", "root", "0000:cb:00");
+    expect(&f, "warning: node-software, degrade_watch, 5 9");
+    end(&f, 8 * 4, 1);
+    expect(&f, "degraded-node: node-software, evict_node_diag, 5");
+    f.facts[2].node = 7;
+    expect(&f, "first-exit: unknown, restart_in_place, 7");
 }
 
 static void clocks(void **state)
@@ -1072,6 +1143,7 @@ int main(void)
         cmocka_unit_test(user_errors),
         cmocka_unit_test(different_operations),
         cmocka_unit_test(same_values),
+        cmocka_unit_test(reruns),
         cmocka_unit_test(stopped_on_purpose),
         cmocka_unit_test(blind),
         cmocka_unit_test(lost_nodes),
@@ -1081,6 +1153,7 @@ int main(void)
         cmocka_unit_test(network_lines),
         cmocka_unit_test(broken_pairs),
         cmocka_unit_test(followers),
+        cmocka_unit_test(degraded_nodes),
         cmocka_unit_test(clocks),
         cmocka_unit_test(explained),
         cmocka_unit_test(order_changes_nothing),
