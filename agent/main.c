@@ -24,12 +24,14 @@
 #include "agent/io/mailboxes.h"
 #include "agent/io/options.h"
 #include "agent/io/peers.h"
+#include "agent/io/probes.h"
 #include "agent/io/requests.h"
 #include "agent/io/saves.h"
 #include "agent/io/shims.h"
 #include "agent/io/specs.h"
 #include "agent/io/step_watch.h"
 #include "agent/probe/inventory.h"
+#include "agent/probe/probe.h"
 #include "proto/base/check.h"
 #include "proto/base/config.h"
 #include "proto/base/log.h"
@@ -127,6 +129,7 @@ static void close_all(struct agent *agent)
     steps_close(agent->io.steps);
     requests_close(agent->io.requests);
     saves_close(agent->io.saves);
+    probes_close(agent->io.probes);
     shims_close(agent->io.shims);
     driver_close(agent->io.driver);
 }
@@ -264,6 +267,7 @@ static int open_all(struct agent *agent, struct err *err)
     io->requests = requests_create(io);
     io->saves = saves_create(io);
     io->shims = shims_create(io);
+    io->probes = probes_create(io);
     watch_signals(agent);
     return 0;
 }
@@ -271,6 +275,7 @@ static int open_all(struct agent *agent, struct err *err)
 static void free_all(struct agent *agent)
 {
     struct agent_io *io = &agent->io;
+    (void)probes_free(io->probes);
     (void)shims_free(io->shims);
     (void)requests_free(io->requests);
     (void)saves_free(io->saves);
@@ -355,6 +360,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], CATALOGS_WORD) == 0) {
         return catalogs_main(argc, argv);
+    }
+    if (argc > 1 && strcmp(argv[1], PROBE_WORD) == 0) {
+        return probe_main(argc, argv);
     }
     log_init("keepstep-agent", LOG_INFO);
     log_last_words();

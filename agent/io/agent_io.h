@@ -24,6 +24,7 @@ struct agent_peers;
 struct agent_requests;
 struct agent_saves;
 struct agent_specs;
+struct agent_probes;
 struct catalog;
 
 struct agent_io {
@@ -40,6 +41,7 @@ struct agent_io {
     struct agent_requests *requests;
     struct agent_saves *saves;
     struct agent_specs *specs;
+    struct agent_probes *probes;
     struct catalog *catalog; /* another one after SIGHUP: not to be kept beyond a callback */
     bool closing;            /* no part begins anything new */
 };

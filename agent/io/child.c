@@ -260,6 +260,16 @@ void child_cancel(struct child_set *set, const void *context)
     }
 }
 
+bool child_lives(const struct child_set *set, const void *context)
+{
+    for (const struct child *child = set->first; child != NULL; child = child->next) {
+        if (child->context == context && !child->exited) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void children_close(struct child_set *set)
 {
     for (struct child *child = set->first; child != NULL; child = child->next) {

@@ -58,6 +58,9 @@ MUST_CHECK int child_start(uv_loop_t *loop, struct child_set *set,
 /* Forgets those of this context: neither line nor done will be called; they are killed. */
 void child_cancel(struct child_set *set, const void *context);
 
+/* True: a child of this context is still there, though it may have been told long ago as timed out. */
+bool child_lives(const struct child_set *set, const void *context);
+
 /* Forgets all: no done will be called; those that do not survive are killed. */
 void children_close(struct child_set *set);
 

@@ -46,6 +46,25 @@ static const struct config_key option_keys[] = {
     {.path = "catalog",
      .type = CONFIG_TEXT,
      .doc = "file of this site's rows for lines of logs; read again at SIGHUP"},
+    {.path = "probes", .type = CONFIG_TEXT, .doc = "health probes: all, none, or names by comma"},
+    {.path = "kmsg", .type = CONFIG_TEXT, .doc = "kernel log; default /dev/kmsg"},
+    {.path = "kmsg_user",
+     .type = CONFIG_ENUM,
+     .words = "show|act",
+     .doc = "its lines written by programs; act: only in tests"},
+    {.path = "sysfs", .type = CONFIG_TEXT, .doc = "default /sys"},
+    {.path = "procfs", .type = CONFIG_TEXT, .doc = "default /proc, for probes alone"},
+    {.path = "runfs", .type = CONFIG_TEXT, .doc = "default /run, for probes alone"},
+    {.path = "nvml", .type = CONFIG_TEXT, .doc = "library; default libnvidia-ml.so.1"},
+    {.path = "mounts", .type = CONFIG_TEXT, .doc = "paths by comma, watched as network mounts are"},
+    {.path = "ports",
+     .type = CONFIG_TEXT,
+     .doc = "DEV/PORT by comma to watch; default: those with traffic"},
+    {.path = "port_down",
+     .type = CONFIG_DURATION,
+     .min = 1000,
+     .max = 3600000,
+     .doc = "a port down so long is out; default 30s"},
     {.path = "log_level", .type = CONFIG_ENUM, .words = "debug|info", .doc = "what is logged"},
     {.path = "crash_at", .type = CONFIG_TEXT, .doc = "tests: before:N or after:N"},
 };
@@ -285,8 +304,28 @@ static int take_addresses(struct agent_options *options, const json_t *tree, str
     return 0;
 }
 
+static void take_probes(struct agent_options *options, const json_t *tree)
+{
+    struct probe_config *probe = &options->probe;
+    take_text(tree, "probes", options->probes, sizeof(options->probes));
+    take_text(tree, "kmsg", probe->kmsg, sizeof(probe->kmsg));
+    take_text(tree, "sysfs", probe->sys, sizeof(probe->sys));
+    take_text(tree, "procfs", probe->proc, sizeof(probe->proc));
+    take_text(tree, "runfs", probe->run, sizeof(probe->run));
+    take_text(tree, "nvml", probe->nvml, sizeof(probe->nvml));
+    take_text(tree, "mounts", probe->mounts, sizeof(probe->mounts));
+    take_text(tree, "ports", probe->ports, sizeof(probe->ports));
+    if (config_get(tree, "kmsg_user") != NULL) {
+        probe->kmsg_user = text_equal(config_text(tree, "kmsg_user"), "act");
+    }
+    if (config_get(tree, "port_down") != NULL) {
+        probe->port_down_s = (uint32_t)(config_int(tree, "port_down") / 1000);
+    }
+}
+
 static int take_tree(struct agent_options *options, const json_t *tree, struct err *err)
 {
+    take_probes(options, tree);
     take_text(tree, "node", options->node, sizeof(options->node));
     take_text(tree, "state", options->state_dir, sizeof(options->state_dir));
     take_text(tree, "run", options->run_dir, sizeof(options->run_dir));
@@ -299,6 +338,7 @@ static int take_tree(struct agent_options *options, const json_t *tree, struct e
     take_text(tree, "pool", options->labels.pool, sizeof(options->labels.pool));
     take_text(tree, "pod", options->labels.pod, sizeof(options->labels.pod));
     if (config_get(tree, "leaf") != NULL) {
+        take_text(tree, "leaf", options->probe.leaves, sizeof(options->probe.leaves));
         take_leaves(options, config_text(tree, "leaf"));
     }
     if (config_get(tree, "insecure") != NULL) {
@@ -446,6 +486,10 @@ static int fill_defaults(struct agent_options *options, struct err *err)
     if (options->peer_address[0] == '\0') {
         (void)text_copy(options->peer_address, sizeof(options->peer_address), options->address);
     }
+    (void)text_copy(options->probe.catalog, sizeof(options->probe.catalog), options->catalog);
+    options->probe.gpus = options->gpus;
+    (void)text_copy(options->probe.cookie, sizeof(options->probe.cookie), options->node);
+    (void)text_copy(options->probe.cgroup, sizeof(options->probe.cgroup), options->cgroup);
     return check_options(options, err);
 }
 
@@ -455,6 +499,7 @@ int agent_options_parse(int argc, char **argv, struct agent_options *ret_options
     struct agent_options options = {.peer_port = 7445, .fence_after_ms = 600000};
     struct flags flags = {.result = OPTIONS_RUN};
     struct err err = {0};
+    probe_config_default(&options.probe);
     problems[0] = '\0';
     (void)text_copy(options.state_dir, sizeof(options.state_dir), "/var/lib/keepstep-agent");
     (void)text_copy(options.run_dir, sizeof(options.run_dir), "/run/keepstep-agent");

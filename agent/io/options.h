@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "agent/core/agent_core.h"
+#include "agent/probe/probe.h"
 #include "proto/base/err.h"
 #include "proto/base/message.h"
 
@@ -34,6 +35,8 @@ struct agent_options {
     uint32_t peer_count;
     struct known_peer peers[AGENT_PEERS_MAX];
     char readers[READERS_MAX][NAME_SIZE + PATH_SIZE]; /* NAME=/PROGRAM; "" = no more */
+    char probes[PROBE_LIST_SIZE]; /* those that run: "all", "none" or names by comma; "" = all */
+    struct probe_config probe;
     bool crash_before; /* tests: die by SIGKILL at a record of this process, counted from 1 */
     uint64_t crash_at; /* 0: never */
     bool debug;        /* log_level debug, and the core checks itself after each step */

@@ -95,7 +95,7 @@ class Cluster:
     """A controller and its agents. Nodes are gpu-0001 … gpu-NNNN, two to a rack."""
 
     def __init__(self, nodes, folder=None, ranks_per_node=2, start_grace="1s", beside=None,
-                 agent_flags=()):
+                 agent_flags=(), probes="none"):
         self.owned = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="ks-"))
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -104,6 +104,7 @@ class Cluster:
         self.start_grace = start_grace
         self.beside = beside or {}
         self.agent_flags = agent_flags
+        self.probes = probes # those that look at this machine are not each test's affair
         self.agent_port, *self.peer_ports = free_ports(nodes + 1)
         self.socket = str(self.folder / "api.sock")
         self.database = self.folder / "keepstep.db"
@@ -182,7 +183,7 @@ class Cluster:
              "--peer-listen", f"{self.address(name)}:{self.peer_ports[index]}",
              "--address", self.address(name), "--rack", f"r{index // 2 + 1:02d}",
              "--gpus", str(self.ranks_per_node), "--shim", str(self.build / "keepstep-ranks"),
-             *self.agent_flags, *flags],
+             "--probes", self.probes, *self.agent_flags, *flags],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env=self.environment)
         log.close()

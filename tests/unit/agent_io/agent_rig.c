@@ -61,9 +61,16 @@ void rig_start(struct agent_rig *rig)
     (void)text_format(state, sizeof(state), "--state=%s/state", rig->dir);
     (void)text_format(run, sizeof(run), "--run=%s/run", rig->dir);
     (void)text_format(crash, sizeof(crash), "--crash-at=%s", rig->crash_at);
-    const char *argv[16] = {
+    char probes[sizeof(rig->probes) + 16];
+    (void)text_format(probes, sizeof(probes), "--probes=%s",
+                      rig->probes[0] != '\0' ? rig->probes : "none");
+    const char *argv[24] = {
         rig->agent, node, controller, state, run, "--peer-listen=127.0.0.1:0", "--log-level=debug"};
     size_t count = 7;
+    argv[count++] = probes;
+    for (uint32_t i = 0; i < rig->probe_flag_count; i++) {
+        argv[count++] = rig->probe_flags[i];
+    }
     if (rig->crash_at[0] != '\0') {
         argv[count++] = crash;
     }

@@ -13,6 +13,9 @@ struct agent_rig {
     char spec[4096];
     char crash_at[32]; /* --crash-at of the next start; "" = none */
     char extra[192];   /* one more flag of every start; "" = none */
+    char probes[512];  /* --probes of every start; "" = none of them run */
+    uint32_t probe_flag_count;
+    char probe_flags[6][192]; /* more flags of every start */
 };
 
 /* false: the programs are not built where KEEPSTEP_BUILD says (the test is skipped). */

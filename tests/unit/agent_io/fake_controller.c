@@ -159,6 +159,42 @@ static void take_log(struct fake_controller *fake, const struct msg_log_data *da
     fake->log[used + size] = '\0';
 }
 
+static void take_fact(struct fake_controller *fake, const struct fact *fact)
+{
+    fake->facts_heard++;
+    bool known = false;
+    for (uint32_t i = 0; i < fake->fact_count; i++) {
+        known = known || fake->facts[i].sequence == fact->sequence;
+    }
+    if (!known && fake->fact_count < FAKE_FACTS_MAX) {
+        fake->facts[fake->fact_count++] = *fact;
+    }
+    if (fake->ack) {
+        acknowledge(fake, 0, fact->sequence);
+    }
+}
+
+const struct fact *fake_fact(const struct fake_controller *fake, const char *signal)
+{
+    for (uint32_t i = fake->fact_count; i > 0; i--) {
+        if (strcmp(fake->facts[i - 1].signal, signal) == 0) {
+            return &fake->facts[i - 1];
+        }
+    }
+    return NULL;
+}
+
+static void take_beat(struct fake_controller *fake, const struct msg_beat *beat)
+{
+    const uint64_t now = fake_now_ms();
+    const uint64_t gap = fake->beat_ms > 0 ? now - fake->beat_ms : 0;
+    fake->beat_gap_ms = gap > fake->beat_gap_ms ? gap : fake->beat_gap_ms;
+    fake->beat_ms = now;
+    fake->beat = *beat;
+    fake->beats++;
+    acknowledge(fake, 0, 0);
+}
+
 static void take_message(struct fake_controller *fake, const struct message *message)
 {
     switch (message->kind) {
@@ -168,9 +204,10 @@ static void take_message(struct fake_controller *fake, const struct message *mes
         welcome(fake);
         break;
     case MSG_BEAT:
-        fake->beat = message->u.beat;
-        fake->beats++;
-        acknowledge(fake, 0, 0);
+        take_beat(fake, &message->u.beat);
+        break;
+    case MSG_FACT:
+        take_fact(fake, &message->u.fact.fact);
         break;
     case MSG_GOODBYE:
         fake->goodbye = message->u.goodbye;

@@ -13,7 +13,7 @@
 #include "proto/base/message.h"
 #include "proto/wire/frame.h"
 
-enum { FAKE_DESIRED_MAX = 8, FAKE_MESSAGES_MAX = 256, FAKE_SAVES_MAX = 16 };
+enum { FAKE_DESIRED_MAX = 8, FAKE_MESSAGES_MAX = 256, FAKE_SAVES_MAX = 16, FAKE_FACTS_MAX = 64 };
 
 struct fake_controller {
     int listen_fd;
@@ -35,7 +35,12 @@ struct fake_controller {
     uint32_t beats;
     struct msg_goodbye goodbye;
     bool has_goodbye;
-    uint32_t ends; /* rank_ends received */
+    uint32_t ends;       /* rank_ends received */
+    uint32_t fact_count; /* different ones */
+    struct fact facts[FAKE_FACTS_MAX];
+    uint32_t facts_heard; /* with repetitions */
+    uint64_t beat_ms;     /* when the last beat came */
+    uint64_t beat_gap_ms; /* the longest between two since a test set it to 0 */
     struct msg_check_result check;
     bool has_check;
     struct msg_peer_said said;
@@ -70,6 +75,9 @@ bool fake_wait(struct fake_controller *fake, fake_wanted *wanted, void *context,
 /* In the newest of beat and hello: the report of (job, attempt), or NULL. */
 const struct attempt_report *fake_report(const struct fake_controller *fake, uint32_t job,
                                          uint32_t attempt);
+
+/* The newest fact of this signal, NULL: there was none. */
+const struct fact *fake_fact(const struct fake_controller *fake, const char *signal);
 
 uint64_t fake_now_ms(void);
 

@@ -52,6 +52,31 @@ static void test_flags(void **state)
     assert_int_equal(options.peer_port, 7445);
 }
 
+static void test_probe_flags(void **state)
+{
+    static const char *const flags[] = {"--node=n",          "--controller=127.0.0.1:7444",
+                                        "--probes=kmsg",     "--kmsg=/dev/other",
+                                        "--kmsg-user=act",   "--port-down=90s",
+                                        "--sysfs=/fake/sys", "--leaf=l1,l2",
+                                        "--gpus=8",          NULL};
+    static const char *const wrong[] = {"--node=n", "--controller=127.0.0.1:7444",
+                                        "--kmsg-user=obey", NULL};
+    struct agent_options options;
+    char problems[1024];
+    (void)state;
+    assert_int_equal(parse(flags, &options, problems), 0);
+    assert_string_equal(options.probes, "kmsg");
+    assert_string_equal(options.probe.kmsg, "/dev/other");
+    assert_true(options.probe.kmsg_user);
+    assert_int_equal(options.probe.port_down_s, 90);
+    assert_string_equal(options.probe.sys, "/fake/sys");
+    assert_string_equal(options.probe.proc, "/proc");
+    assert_string_equal(options.probe.leaves, "l1,l2");
+    assert_int_equal(options.probe.gpus, 8);
+    assert_int_not_equal(parse(wrong, &options, problems), 0);
+    assert_non_null(strstr(problems, "kmsg_user"));
+}
+
 static void test_flags_win_over_the_file(void **state)
 {
     char path[] = "/tmp/keepstep-agent-options.XXXXXX";
@@ -117,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_probe_flags),
         cmocka_unit_test(test_flags_win_over_the_file),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_not_loopback_with_insecure),

@@ -1,0 +1,31 @@
+/* probes.c: the table of all probes. Their order is that of the agent's table and of its file. */
+#include <assert.h>
+#include <stddef.h>
+
+#include "agent/core/health.h"
+#include "agent/probe/kmsg.h"
+#include "agent/probe/ports.h"
+#include "agent/probe/probe.h"
+#include "proto/base/check.h"
+#include "proto/base/text.h"
+
+static const struct probe *const probes[] = {
+    &probe_kmsg,
+    &probe_ports,
+};
+static_assert(ARRAY_SIZE(probes) <= HEALTH_PROBES_MAX, "each has its place in the agent's health");
+
+const struct probe *probe_at(uint32_t index)
+{
+    return index < ARRAY_SIZE(probes) ? probes[index] : NULL;
+}
+
+const struct probe *probe_find(const char *name)
+{
+    for (uint32_t i = 0; i < ARRAY_SIZE(probes); i++) {
+        if (text_equal(probes[i]->name, name)) {
+            return probes[i];
+        }
+    }
+    return NULL;
+}

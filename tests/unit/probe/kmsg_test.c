@@ -1,0 +1,220 @@
+/* kmsg_test.c: records of /dev/kmsg, one by one: what is read, counted, shown and acted on. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/probe/kmsg.h"
+#include "proto/base/prng.h"
+#include "proto/base/text.h"
+#include "tests/lib/test.h"
+
+/* Lines with "fault N" mean something, about "gpu-N". */
+static bool look(void *context, const char *message, size_t size, bool user,
+                 struct finding *ret_finding)
+{
+    static const char mark[] = "fault ";
+    uint32_t *looked = context;
+    (*looked)++;
+    (void)user;
+    const char *at = memmem(message, size, mark, strlen(mark));
+    if (at == NULL) {
+        return false;
+    }
+    const size_t rest = size - (size_t)(at - message) - strlen(mark);
+    probe_finding(ret_finding, VERDICT_WARN, "", "%.*s", (int)size, message);
+    probe_blame(ret_finding, LABEL_HARDWARE, ADVICE_EVICT, ROLE_ROOT, "fault");
+    (void)text_format(ret_finding->subject, sizeof(ret_finding->subject), "gpu-%.*s", (int)rest,
+                      at + strlen(mark));
+    return true;
+}
+
+struct rig {
+    struct kmsg kmsg;
+    uint32_t looked;
+    uint64_t now_ms;
+};
+
+static int setup(void **state)
+{
+    static struct rig rig;
+    rig = (struct rig){.now_ms = 1000};
+    rig.kmsg.look = look;
+    rig.kmsg.context = &rig.looked;
+    *state = &rig;
+    return 0;
+}
+
+static bool take(struct rig *rig, const char *record, struct finding *ret_finding)
+{
+    return kmsg_take(&rig->kmsg, record, strlen(record), rig->now_ms, ret_finding);
+}
+
+static bool take_number(struct rig *rig, uint32_t priority, uint64_t sequence, const char *message,
+                        struct finding *ret_finding)
+{
+    char record[512];
+    (void)text_format(record, sizeof(record), "%u,%llu,227986636,-;%s\n", priority,
+                      (unsigned long long)sequence, message);
+    return take(rig, record, ret_finding);
+}
+
+static void test_shapes(void **state)
+{
+    static const char *const odd[] = {"",
+                                      "6",
+                                      "6,",
+                                      "6,1,2",
+                                      "6,1,2,-",
+                                      "x,1,2,-;a",
+                                      "6,,2,-;a",
+                                      "-6,1,2,-;a",
+                                      "6,1,2,-\n;a",
+                                      ";a",
+                                      " SUBSYSTEM=pci",
+                                      "6 1 2 -;a",
+                                      "99999999999999999999999,1,2,-;a"};
+    struct kmsg_record record;
+    (void)state;
+    static const char good[] =
+        "30,3973,227986636,c,caller=T1;NVRM: it; has, marks\n SUBSYSTEM=pci\n";
+    assert_int_equal(kmsg_record_parse(good, strlen(good), &record), 0);
+    assert_int_equal(record.priority, 6);
+    assert_int_equal(record.facility, 3);
+    assert_int_equal(record.sequence, 3973);
+    assert_int_equal(record.usec, 227986636);
+    assert_int_equal(record.size, strlen("NVRM: it; has, marks"));
+    assert_memory_equal(record.message, "NVRM: it; has, marks", record.size);
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        assert_int_equal(kmsg_record_parse(odd[i], strlen(odd[i]), &record), -EINVAL);
+    }
+}
+
+static void test_random_records(void **state)
+{
+    struct rig *rig = *state;
+    struct prng prng;
+    struct finding finding;
+    prng_seed(&prng, 3);
+    for (uint32_t i = 0; i < 200000; i++) {
+        char bytes[64] = "4,100,5,-;fault 3\n DEVICE=+pci";
+        const uint64_t changes = prng_between(&prng, 0, 4);
+        for (uint64_t k = 0; k < changes; k++) {
+            bytes[prng_between(&prng, 0, 31)] = (char)prng_between(&prng, 0, 255);
+        }
+        (void)kmsg_take(&rig->kmsg, bytes, prng_between(&prng, 0, 40), i, &finding);
+    }
+    assert_true(rig->kmsg.odd > 0);
+}
+
+static void test_a_line_is_said(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    assert_false(take_number(rig, 6, 10, "nothing", &finding));
+    assert_true(take_number(rig, 3, 11, "fault 3", &finding));
+    assert_int_equal(finding.severity, 3);
+    assert_string_equal(finding.subject, "gpu-3");
+    assert_string_equal(finding.text, "fault 3");
+    assert_int_equal(rig->kmsg.lines, 2);
+    assert_int_equal(rig->kmsg.lost, 0);
+}
+
+/* The process before read up to 20: neither twice nor left out. */
+static void test_the_cursor(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    rig->kmsg.has_last = true;
+    rig->kmsg.last = 20;
+    assert_false(take_number(rig, 3, 19, "fault 1", &finding));
+    assert_false(take_number(rig, 3, 20, "fault 2", &finding));
+    assert_int_equal(rig->looked, 0);
+    assert_true(take_number(rig, 3, 21, "fault 3", &finding));
+    assert_int_equal(rig->kmsg.lost, 0);
+}
+
+static void test_overwritten_lines_are_counted(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    (void)take_number(rig, 6, 1, "a", &finding);
+    rig->now_ms = 5000;
+    (void)take_number(rig, 6, 1001, "b", &finding);
+    assert_int_equal(rig->kmsg.lost, 999);
+    assert_int_equal(rig->kmsg.lost_ms, 5000);
+}
+
+/* Root may write what it likes into /dev/kmsg. */
+static void test_records_of_programs(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    assert_true(take_number(rig, 1 << 3 | 3, 1, "fault 3", &finding));
+    assert_int_equal(finding.severity, 0);
+    assert_int_equal(finding.advice, ADVICE_NONE);
+    assert_int_equal(finding.role, ROLE_NOISE);
+    assert_string_equal(finding.text, "written by a program: fault 3");
+    rig->kmsg.act_on_user = true;
+    assert_true(take_number(rig, 1 << 3 | 3, 2, "fault 4", &finding));
+    assert_int_equal(finding.severity, 3);
+}
+
+static void test_lines_from_before(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    rig->kmsg.old = true;
+    assert_true(take_number(rig, 3, 1, "fault 3", &finding));
+    assert_int_equal(finding.severity, 0);
+    assert_string_equal(finding.text, "before this agent: fault 3");
+    rig->kmsg.old = false; /* the same again is news */
+    assert_true(take_number(rig, 3, 2, "fault 3", &finding));
+    assert_int_equal(finding.severity, 3);
+}
+
+static void test_lines_alike(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    assert_true(take_number(rig, 3, 1, "fault 3", &finding));
+    for (uint64_t i = 2; i < 100; i++) {
+        assert_false(take_number(rig, 3, i, "fault 3", &finding));
+    }
+    assert_true(take_number(rig, 3, 100, "fault 4", &finding)); /* about another */
+    rig->now_ms += KMSG_AGAIN_MS;
+    assert_true(take_number(rig, 3, 101, "fault 3", &finding));
+    assert_string_equal(finding.text, "fault 3 (and 98 like it before)");
+}
+
+/* However many different faults there are: so many are said, the rest is counted. */
+static void test_a_flood_of_faults(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    uint32_t said = 0;
+    for (uint64_t i = 1; i <= 10000; i++) {
+        char message[64];
+        (void)text_format(message, sizeof(message), "fault %llu", (unsigned long long)i);
+        said += take_number(rig, 3, i, message, &finding);
+    }
+    assert_int_equal(said, KMSG_EVENTS_PER_ROUND);
+    assert_int_equal(rig->kmsg.unsaid, 10000 - KMSG_EVENTS_PER_ROUND);
+}
+
+#define KMSG_TEST(function) cmocka_unit_test_setup(function, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        KMSG_TEST(test_shapes),
+        KMSG_TEST(test_random_records),
+        KMSG_TEST(test_a_line_is_said),
+        KMSG_TEST(test_the_cursor),
+        KMSG_TEST(test_overwritten_lines_are_counted),
+        KMSG_TEST(test_records_of_programs),
+        KMSG_TEST(test_lines_from_before),
+        KMSG_TEST(test_lines_alike),
+        KMSG_TEST(test_a_flood_of_faults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
