@@ -60,6 +60,9 @@ static const struct config_key option_keys[] = {
     {.path = "ports",
      .type = CONFIG_TEXT,
      .doc = "DEV/PORT by comma to watch; default: those with traffic"},
+    {.path = "health_programs",
+     .type = CONFIG_TEXT,
+     .doc = "NAME=/PROGRAM by comma: the site's checks, exit 0 to 3 as Nagios"},
     {.path = "port_down",
      .type = CONFIG_DURATION,
      .min = 1000,
@@ -315,6 +318,7 @@ static void take_probes(struct agent_options *options, const json_t *tree)
     take_text(tree, "nvml", probe->nvml, sizeof(probe->nvml));
     take_text(tree, "mounts", probe->mounts, sizeof(probe->mounts));
     take_text(tree, "ports", probe->ports, sizeof(probe->ports));
+    take_text(tree, "health_programs", probe->programs, sizeof(probe->programs));
     if (config_get(tree, "kmsg_user") != NULL) {
         probe->kmsg_user = text_equal(config_text(tree, "kmsg_user"), "act");
     }

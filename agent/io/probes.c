@@ -13,6 +13,7 @@
 #include "agent/io/child.h"
 #include "agent/io/driver.h"
 #include "agent/io/probe_file.h"
+#include "agent/probe/list.h"
 #include "agent/probe/probe.h"
 #include "proto/base/check.h"
 #include "proto/base/hash.h"
@@ -463,18 +464,7 @@ static void tick_cb(uv_timer_t *timer)
 /* "all", "none", or names by comma. */
 static bool is_wanted(const char *list, const char *name)
 {
-    const size_t size = strlen(name);
-    if (list[0] == '\0' || text_equal(list, "all")) {
-        return true;
-    }
-    for (const char *at = list; *at != '\0';) {
-        const size_t length = strcspn(at, ",");
-        if (length == size && memcmp(at, name, size) == 0) {
-            return true;
-        }
-        at += length + (at[length] == ',');
-    }
-    return false;
+    return list[0] == '\0' || text_equal(list, "all") || list_has(list, name);
 }
 
 struct agent_probes *probes_create(struct agent_io *io)

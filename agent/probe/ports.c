@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/probe/list.h"
 #include "agent/probe/read.h"
 #include "proto/base/check.h"
 #include "proto/base/mem.h"
@@ -216,19 +217,6 @@ static bool is_management(const struct ports *ports, const char *device_path)
     return false;
 }
 
-static bool is_named(const char *list, const char *name)
-{
-    const size_t size = strlen(name);
-    for (const char *at = list; *at != '\0';) {
-        const size_t length = strcspn(at, ",");
-        if (length == size && memcmp(at, name, size) == 0) {
-            return true;
-        }
-        at += length + (at[length] == ',');
-    }
-    return false;
-}
-
 static struct port_watch *watch_find(struct ports *ports, const char *name)
 {
     for (uint32_t i = 0; i < ports->count; i++) {
@@ -278,7 +266,7 @@ static void take_port(struct probe_run *run, struct ports *ports, const char *de
     struct port_watch *watch = watch_find(ports, reading.name);
     const int r = read_port(device_path, port, &reading);
     const char *list = run->config->ports;
-    const bool wanted = list[0] != '\0' ? is_named(list, reading.name)
+    const bool wanted = list[0] != '\0' ? list_has(list, reading.name)
                                         : r == 0 && reading.moved && reading.state == PORT_ACTIVE &&
                                               !is_management(ports, device_path);
     if (watch == NULL && (wanted || probe_note(run, reading.name) != NULL)) {

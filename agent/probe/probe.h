@@ -33,21 +33,22 @@ enum {
 /* Where the sources are, and what is expected; the agent's options of the same names. Everything
  * has its default in probe_config_default(). */
 struct probe_config {
-    char sys[PATH_SIZE];           /* "/sys" */
-    char proc[PATH_SIZE];          /* "/proc" */
-    char run[PATH_SIZE];           /* "/run": systemd's and the run level's files */
-    char kmsg[PATH_SIZE];          /* "/dev/kmsg"; a pipe or a file of such records */
-    char nvml[PATH_SIZE];          /* the library's name or path */
-    char catalog[PROBE_LIST_SIZE]; /* the site's own files, by comma */
-    char mounts[PROBE_LIST_SIZE];  /* paths to watch beside the network file systems found */
-    char ports[PROBE_LIST_SIZE];   /* DEV/PORT by comma; "" = those that carry traffic */
-    char leaves[PROBE_LIST_SIZE];  /* the leaf switch of each watched port, by comma */
-    char cgroup[PATH_SIZE];        /* the ranks' parent cgroup; "" = unknown */
-    char cookie[NAME_SIZE];        /* KEEPSTEP_NODE's value: whose ranks are ours */
-    uint32_t gpus;                 /* expected; 0: nobody said */
-    uint32_t port_down_s;          /* a port that is down so long is for good */
-    bool kmsg_user;                /* act on records that a program wrote: tests only */
-    bool busy;                     /* a job runs here: what is compared only under load, is */
+    char sys[PATH_SIZE];            /* "/sys" */
+    char proc[PATH_SIZE];           /* "/proc" */
+    char run[PATH_SIZE];            /* "/run": systemd's and the run level's files */
+    char kmsg[PATH_SIZE];           /* "/dev/kmsg"; a pipe or a file of such records */
+    char nvml[PATH_SIZE];           /* the library's name or path */
+    char catalog[PROBE_LIST_SIZE];  /* the site's own files, by comma */
+    char mounts[PROBE_LIST_SIZE];   /* paths to watch beside the network file systems found */
+    char ports[PROBE_LIST_SIZE];    /* DEV/PORT by comma; "" = those that carry traffic */
+    char programs[PROBE_LIST_SIZE]; /* NAME=/PROGRAM by comma */
+    char leaves[PROBE_LIST_SIZE];   /* the leaf switch of each watched port, by comma */
+    char cgroup[PATH_SIZE];         /* the ranks' parent cgroup; "" = unknown */
+    char cookie[NAME_SIZE];         /* KEEPSTEP_NODE's value: whose ranks are ours */
+    uint32_t gpus;                  /* expected; 0: nobody said */
+    uint32_t port_down_s;           /* a port that is down so long is for good */
+    bool kmsg_user;                 /* act on records that a program wrote: tests only */
+    bool busy;                      /* a job runs here: what is compared only under load, is */
 };
 void probe_config_default(struct probe_config *ret_config);
 /* "KEY=VALUE" of one field, as the agent writes it for the process. -EINVAL: none of them. */

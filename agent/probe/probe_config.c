@@ -30,9 +30,9 @@ struct field {
     }
 
 static const struct field fields[] = {
-    TEXT(sys),     TEXT(proc),   TEXT(run),           TEXT(kmsg),      TEXT(nvml),
-    TEXT(catalog), TEXT(mounts), TEXT(ports),         TEXT(leaves),    TEXT(cgroup),
-    TEXT(cookie),  NUMBER(gpus), NUMBER(port_down_s), BOOL(kmsg_user), BOOL(busy),
+    TEXT(sys),    TEXT(proc),          TEXT(run),       TEXT(kmsg),   TEXT(nvml),   TEXT(catalog),
+    TEXT(mounts), TEXT(ports),         TEXT(programs),  TEXT(leaves), TEXT(cgroup), TEXT(cookie),
+    NUMBER(gpus), NUMBER(port_down_s), BOOL(kmsg_user), BOOL(busy),
 };
 
 void probe_config_default(struct probe_config *ret_config)

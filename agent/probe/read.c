@@ -68,6 +68,19 @@ int read_parse(const char *text, uint64_t *ret_number)
     return 0;
 }
 
+int read_parse_list(const char *text, uint64_t *ret_numbers, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const int r = read_parse(text, &ret_numbers[i]);
+        text += strcspn(text, " ");
+        if (r != 0 || (*text == '\0') != (i + 1 == count)) {
+            return -EINVAL;
+        }
+        text += *text == ' ';
+    }
+    return 0;
+}
+
 int read_number(uint64_t *ret_number, const char *format, ...)
 {
     char path[READ_PATH_SIZE];

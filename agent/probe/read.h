@@ -29,5 +29,7 @@ MUST_CHECK int read_names(struct read_names *ret_names, const char *format, ...)
 
 /* Text to a number as read_number does. */
 MUST_CHECK int read_parse(const char *text, uint64_t *ret_number);
+/* "3 0 17" to so many numbers and no more. */
+MUST_CHECK int read_parse_list(const char *text, uint64_t *ret_numbers, uint32_t count);
 
 #endif
