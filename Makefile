@@ -363,7 +363,8 @@ $(foreach file,$(wildcard tests/fuzz/*_fuzz.c),\
 # Programs that only tests start: tests/bin/name.c, libc only but for what is said below.
 PRELOAD := $(BUILD)/tests/bin/fault_preload.so
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,\
-    $(filter-out %_preload.c,$(wildcard tests/bin/*.c tests/bench/*.c)))
+    $(filter-out %_preload.c %_library.c,$(wildcard tests/bin/*.c tests/bench/*.c)))
+FAKE_NVML := $(BUILD)/tests/bin/fake_nvml.so
 $(TEST_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o
 	@echo "  LINK  $@"
 	@mkdir -p $(@D)
@@ -388,6 +389,13 @@ $(PRELOAD): tests/bin/fault_preload.c $(STAMP)
 	    $(if $(SAN),-DWITHOUT_MEMORY) -fno-builtin -fPIC -ftls-model=initial-exec -shared \
 	    $(LDFLAGS) -o $@ $<
 
+# Loaded by the probe of GPUs; no sanitizer of its own either.
+$(FAKE_NVML): tests/bin/fake_nvml_library.c agent/probe/nvml_api.h $(STAMP)
+	@echo "  LINK  $@"
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -fsanitize% -fno-sanitize%,$(BASE_CFLAGS)) $(CPPFLAGS) $(CFLAGS) \
+	    -Wno-format-nonliteral -fPIC -fvisibility=hidden -shared $(LDFLAGS) -o $@ $<
+
 # A fleet of agents in one process, and what measures with it: make bench.
 SWARM := $(BUILD)/tests/swarm
 $(SWARM): $(call objects,controller/tools/swarm_main.c) $(call archives_of,$(NEED_swarm))
@@ -406,7 +414,7 @@ $(GPU_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/obj/tests/unit/trainer/ke
 gpu-build: $(BUILD)/keepstep-trainer $(LIBKEEPSTEP) $(GPU_PROGRAMS)
 
 .PHONY: tests unit-build scenario-build fault-build fuzz-build
-unit-build: $(UNIT_TESTS) $(TEST_PROGRAMS) $(SWARM) $(GPU_PROGRAMS)
+unit-build: $(UNIT_TESTS) $(TEST_PROGRAMS) $(FAKE_NVML) $(SWARM) $(GPU_PROGRAMS)
 scenario-build: $(SCENARIO_TESTS)
 fault-build: $(FAULT_TESTS) $(PRELOAD)
 fuzz-build: $(FUZZ_TESTS)
@@ -436,7 +444,7 @@ unit: unit-build all
 	$(Q)$(RUN) programs $(UNIT_TESTS)
 # Those of one room: make unit-core
 STARTS_PROGRAMS := shim rank agent_io io api cli tools
-unit_rule = unit-$1: $(call tests_in,tests/unit/$1) $(TEST_PROGRAMS) \
+unit_rule = unit-$1: $(call tests_in,tests/unit/$1) $(TEST_PROGRAMS) $(FAKE_NVML) \
     $(if $(filter $1,$(STARTS_PROGRAMS)),$(PROGRAMS) $(LIBKEEPSTEP))
 $(foreach room,$(TEST_ROOMS),$(eval $(call unit_rule,$(room))))
 $(TEST_ROOMS:%=unit-%):

@@ -316,7 +316,8 @@ static void as_told(const struct condition *c, struct finding *ret_finding)
     }
 }
 
-bool health_due(const struct health *health, struct finding *ret_finding, uint32_t *ret_ticket)
+bool health_due(const struct health *health, struct finding *ret_finding, uint32_t *ret_probe,
+                uint32_t *ret_ticket)
 {
     const struct condition *condition = NULL;
     const struct event *event = NULL;
@@ -337,11 +338,13 @@ bool health_due(const struct health *health, struct finding *ret_finding, uint32
     if (event != NULL &&
         (condition == NULL || event->finding.severity >= condition->now.severity)) {
         *ret_finding = event->finding;
+        *ret_probe = event->probe;
         *ret_ticket = HEALTH_CONDITIONS_MAX + (uint32_t)(event - health->events);
         return true;
     }
     if (condition != NULL) {
         as_told(condition, ret_finding);
+        *ret_probe = condition->probe;
         *ret_ticket = (uint32_t)(condition - health->conditions);
     }
     return condition != NULL;

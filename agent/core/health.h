@@ -24,7 +24,7 @@
 
 enum {
     HEALTH_PROBES_MAX = 24,
-    HEALTH_CONDITIONS_MAX = 256,
+    HEALTH_CONDITIONS_MAX = 512,
     HEALTH_EVENTS_MAX = 64,
     HEALTH_MISSES = 3, /* rounds in a row that decide */
 };
@@ -51,7 +51,8 @@ bool health_event(struct health *health, uint32_t probe, const struct finding *f
 uint64_t health_events_lost(const struct health *health);
 
 /* The next thing that is due, heaviest first; *ret_ticket names it in health_said(). false: none. */
-bool health_due(const struct health *health, struct finding *ret_finding, uint32_t *ret_ticket);
+bool health_due(const struct health *health, struct finding *ret_finding, uint32_t *ret_probe,
+                uint32_t *ret_ticket);
 /* It has been given to the core as the fact of this sequence number, which is never 0. */
 void health_said(struct health *health, uint32_t ticket, uint64_t sequence);
 /* All facts with lower numbers than this have been acknowledged. True: something changed. */

@@ -113,6 +113,7 @@ static void say_due(struct agent_probes *probes)
 {
     struct agent_view view;
     struct finding finding;
+    uint32_t probe = 0;
     uint32_t ticket = 0;
     if (probes->io->closing || probes->closed) {
         return;
@@ -120,10 +121,14 @@ static void say_due(struct agent_probes *probes)
     look_at_attempts(probes);
     agent_core_view(probes->io->core, &view);
     (void)health_acknowledged(probes->health, view.facts_below);
-    while (view.facts_free > 0 && health_due(probes->health, &finding, &ticket)) {
+    while (view.facts_free > 0 && health_due(probes->health, &finding, &probe, &ticket)) {
         struct fact fact;
         if (finding.gpu < 0) {
             finding.gpu = gpu_of(probes, finding.subject);
+        }
+        if (text_equal(finding.key, HEALTH_PROBE_KEY) && probe < probes->slot_count) {
+            (void)text_copy(finding.subject, sizeof(finding.subject),
+                            probes->slots[probe].probe->name);
         }
         finding_fact(&finding, &fact);
         fact.job = probes->job;
@@ -212,7 +217,7 @@ static void say_lost(struct slot *slot, const char *signal, const char *text)
     probe_blame(&finding, (enum signal_label)probe->stuck_label,
                 (enum signal_advice)probe->stuck_advice, (enum signal_role)probe->stuck_role,
                 signal);
-    (void)text_copy(finding.subject, sizeof(finding.subject), probe->name);
+    finding.severity = finding.severity > 1 ? 1 : finding.severity; /* it ends nothing by itself */
     health_lost(slot->probes->health, slot->index, &finding);
     say_due(slot->probes);
 }

@@ -5,6 +5,7 @@
 #include "agent/core/health.h"
 #include "agent/probe/kmsg.h"
 #include "agent/probe/mounts.h"
+#include "agent/probe/nvml.h"
 #include "agent/probe/ports.h"
 #include "agent/probe/probe.h"
 #include "agent/probe/sources.h"
@@ -12,9 +13,9 @@
 #include "proto/base/text.h"
 
 static const struct probe *const probes[] = {
-    &probe_kmsg,   &probe_ports,    &probe_shutdown,  &probe_oom,
-    &probe_mounts, &probe_pcie,     &probe_inventory, &probe_memory,
-    &probe_disks,  &probe_leftover, &probe_programs,  &probe_clock,
+    &probe_nvml,     &probe_kmsg,     &probe_ports,     &probe_shutdown, &probe_oom,
+    &probe_mounts,   &probe_pcie,     &probe_inventory, &probe_memory,   &probe_disks,
+    &probe_leftover, &probe_programs, &probe_clock,
 };
 static_assert(ARRAY_SIZE(probes) <= HEALTH_PROBES_MAX, "each has its place in the agent's health");
 

@@ -46,16 +46,18 @@ static void play_one(struct health *health, uint8_t verdict)
 static bool quiet(const struct health *health)
 {
     struct finding finding;
+    uint32_t probe = 0;
     uint32_t ticket = 0;
-    return !health_due(health, &finding, &ticket);
+    return !health_due(health, &finding, &probe, &ticket);
 }
 
 /* What is due is said as fact number `sequence`. */
 static struct finding say(struct health *health, uint64_t sequence)
 {
     struct finding finding;
+    uint32_t probe = 0;
     uint32_t ticket = 0;
-    assert_true(health_due(health, &finding, &ticket));
+    assert_true(health_due(health, &finding, &probe, &ticket));
     health_said(health, ticket, sequence);
     return finding;
 }
@@ -329,8 +331,10 @@ static void test_random_histories(void **state)
             last = (uint8_t)prng_between(&prng, VERDICT_OK, VERDICT_FAIL);
             play(health, "a", last, "b", VERDICT_OK);
             struct finding finding;
+            uint32_t probe = 0;
             uint32_t ticket = 0;
-            while (prng_between(&prng, 0, 1) == 1 && health_due(health, &finding, &ticket)) {
+            while (prng_between(&prng, 0, 1) == 1 &&
+                   health_due(health, &finding, &probe, &ticket)) {
                 health_said(health, ticket, ++sequence);
                 assert_int_not_equal(finding.verdict, told);
                 told = finding.verdict;
@@ -341,8 +345,9 @@ static void test_random_histories(void **state)
         }
         (void)health_acknowledged(health, UINT64_MAX);
         struct finding finding;
+        uint32_t probe = 0;
         uint32_t ticket = 0;
-        if (health_due(health, &finding, &ticket)) {
+        if (health_due(health, &finding, &probe, &ticket)) {
             told = finding.verdict;
         }
         assert_int_equal(told, last);

@@ -4,7 +4,7 @@
 
 #include "agent/probe/probe.h"
 
-enum { RIG_FINDINGS_MAX = 64 };
+enum { RIG_FINDINGS_MAX = 256 };
 
 struct probe_rig {
     char dir[64];
