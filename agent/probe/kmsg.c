@@ -144,7 +144,7 @@ bool kmsg_take(struct kmsg *kmsg, const char *record, size_t size, uint64_t now_
     const bool user = line.facility != 0;
     struct finding finding;
     memset(&finding, 0, sizeof(finding));
-    if (!kmsg->look(kmsg->context, line.message, line.size, user && !kmsg->act_on_user, &finding)) {
+    if (!kmsg->look(kmsg->context, &line, &finding)) {
         return false;
     }
     if (!is_news(kmsg, now_ms, &finding)) {
@@ -357,6 +357,33 @@ static void say_state(struct probe_run *run, const struct source *source)
     probe_state(run, &finding);
 }
 
+/* The catalogue of the site's files as they are now; files that are wrong are told of. */
+static bool catalog_ready(struct probe_run *run, struct source *source, struct err *err)
+{
+    struct finding finding;
+    const char *files = run->config->catalog;
+    if (source->signal == NULL || kmsg_signal_is_old(source->signal)) {
+        struct kmsg_signal *signal = kmsg_signal_create(files, err);
+        if (signal == NULL && source->signal == NULL) {
+            return false;
+        }
+        if (signal != NULL) {
+            (void)kmsg_signal_free(source->signal);
+            source->signal = signal;
+            source->kmsg.context = signal;
+        }
+    }
+    const char *problem = kmsg_signal_problem(source->signal);
+    if (problem[0] != '\0') {
+        probe_finding(&finding, VERDICT_WARN, "catalog", "%s", problem);
+        probe_blame(&finding, LABEL_SOFTWARE, ADVICE_WATCH, ROLE_SYMPTOM, "catalog-file");
+        probe_state(run, &finding);
+    } else if (files[0] != '\0') {
+        probe_ok(run, "catalog", "the site's catalogue files are read");
+    }
+    return true;
+}
+
 static void look(struct probe_run *run)
 {
     struct source *source = run->state;
@@ -364,9 +391,8 @@ static void look(struct probe_run *run)
     if (source == NULL) {
         source = run->state = mem_alloc(1, sizeof(*source));
         source->fd = -1;
-        source->signal = kmsg_signal_create(run->config->catalog, &err);
     }
-    if (source->signal == NULL) {
+    if (!catalog_ready(run, source, &err)) {
         probe_nothing(run, "no catalogue: %s", err.text);
         return;
     }

@@ -25,19 +25,18 @@ enum {
     KMSG_EVENTS_PER_ROUND = 128,
 };
 
-/* Fills in the finding (but for key and verdict) for a message without its carrier; false: it
- * means nothing. `user`: written by a program. */
-typedef bool kmsg_look(void *context, const char *message, size_t size, bool user,
-                       struct finding *ret_finding);
-
 struct kmsg_record {
     uint32_t priority; /* syslog's level, 0 … 7 */
     uint32_t facility; /* 0: the kernel */
     uint64_t sequence;
     uint64_t usec;
-    const char *message; /* in the record; not terminated */
+    const char *message; /* in the record; not terminated, without its newline */
     size_t size;
 };
+
+/* Fills in the finding (but for key and verdict) for a record; false: it means nothing. */
+typedef bool kmsg_look(void *context, const struct kmsg_record *record,
+                       struct finding *ret_finding);
 
 /* "6,3973,227986636,-;text", what follows in further lines left alone. -EINVAL: another shape. */
 MUST_CHECK int kmsg_record_parse(const char *record, size_t size, struct kmsg_record *ret_record);

@@ -1,65 +1,133 @@
-/* kmsg_signal.c: the codes of the NVIDIA driver that end a node by themselves. */
+/* kmsg_signal.c: see kmsg_signal.h. A record is given to the catalogue as the kernel's, whoever wrote
+ * it: whether it is acted on is decided by the reader of the log. */
 #include "agent/probe/kmsg_signal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "proto/base/check.h"
+#include "agent/core/catalog.h"
+#include "agent/probe/list.h"
+#include "proto/base/hash.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
 
+enum { LINE_SIZE = KMSG_RECORD_MAX + 64 };
+
 struct kmsg_signal {
-    uint64_t looked;
+    struct catalog *catalog;
+    char files[PROBE_LIST_SIZE];
+    uint64_t stamp; /* of the files when they were read */
+    struct err problem;
+    char line[LINE_SIZE];
 };
+
+/* Changes with any of the files. */
+static uint64_t stamp_of(const char *files)
+{
+    char path[PATH_SIZE];
+    uint64_t stamp = HASH_INIT;
+    while (list_next(&files, path, sizeof(path))) {
+        struct stat status = {0};
+        stamp = hash_u64(stamp, stat(path, &status) == 0);
+        stamp = hash_u64(stamp, (uint64_t)status.st_mtim.tv_sec);
+        stamp = hash_u64(stamp, (uint64_t)status.st_mtim.tv_nsec);
+        stamp = hash_u64(stamp, (uint64_t)status.st_size);
+        stamp = hash_u64(stamp, status.st_ino);
+    }
+    return stamp;
+}
+
+static int read_file(struct catalog *catalog, const char *path, struct err *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0) {
+        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    }
+    char *bytes = mem_alloc(CATALOG_FILE_MAX + 1, 1);
+    size_t size = 0;
+    ssize_t got = 1;
+    while (got > 0 && size <= CATALOG_FILE_MAX) {
+        got = read(fd, bytes + size, CATALOG_FILE_MAX + 1 - size);
+        size += got > 0 ? (size_t)got : 0;
+    }
+    int r = got < 0 ? err_set(err, -errno, "%s: %s", path, strerror(errno)) : 0;
+    (void)close(fd); /* opened for reading */
+    if (r == 0 && size > CATALOG_FILE_MAX) {
+        r = err_set(err, -E2BIG, "%s: longer than a catalogue may be", path);
+    }
+    r = r == 0 ? catalog_read(catalog, path, bytes, size, err) : r;
+    mem_free(bytes);
+    return r;
+}
 
 struct kmsg_signal *kmsg_signal_create(const char *files, struct err *err)
 {
-    (void)files;
-    (void)err;
-    return mem_alloc(1, sizeof(struct kmsg_signal));
+    struct catalog_limits limits;
+    struct kmsg_signal *signal = mem_alloc(1, sizeof(*signal));
+    catalog_limits_default(&limits);
+    int r = catalog_create(&limits, &signal->catalog);
+    r = r == 0 ? catalog_read_shipped(signal->catalog, err) : r;
+    if (r != 0) {
+        return kmsg_signal_free(signal);
+    }
+    char path[PATH_SIZE];
+    (void)text_copy(signal->files, sizeof(signal->files), files);
+    signal->stamp = stamp_of(files);
+    while (list_next(&files, path, sizeof(path))) {
+        struct err one = {0};
+        if (read_file(signal->catalog, path, &one) != 0 && signal->problem.text[0] == '\0') {
+            signal->problem = one;
+        }
+    }
+    return signal;
 }
 
 struct kmsg_signal *kmsg_signal_free(struct kmsg_signal *signal)
 {
+    if (signal != NULL) {
+        (void)catalog_free(signal->catalog);
+    }
     return mem_free(signal);
 }
 
-static const struct {
-    int32_t xid;
-    uint8_t advice;
-} fatal[] = {{48, ADVICE_EVICT_RESET},  {64, ADVICE_EVICT_RMA},    {79, ADVICE_EVICT_REBOOT},
-             {95, ADVICE_EVICT_RESET},  {110, ADVICE_EVICT_RESET}, {119, ADVICE_EVICT_RESET},
-             {120, ADVICE_EVICT_RESET}, {140, ADVICE_EVICT_RESET}, {143, ADVICE_EVICT_RESET}};
-
-bool kmsg_signal_look(void *context, const char *message, size_t size, bool user,
-                      struct finding *ret_finding)
+const char *kmsg_signal_problem(const struct kmsg_signal *signal)
 {
-    static const char mark[] = "NVRM: Xid (PCI:";
-    struct kmsg_signal *signal = context;
-    char line[TEXT_SIZE];
-    (void)user;
-    signal->looked++;
-    (void)text_sentence(line, sizeof(line), "%.*s", (int)(size < 180 ? size : 180), message);
-    const char *at = strstr(line, mark);
-    const char *close = at != NULL ? strstr(at, "): ") : NULL;
-    if (close == NULL) {
+    return signal->problem.text;
+}
+
+bool kmsg_signal_is_old(const struct kmsg_signal *signal)
+{
+    return signal->stamp != stamp_of(signal->files);
+}
+
+bool kmsg_signal_look(void *context, const struct kmsg_record *record, struct finding *ret_finding)
+{
+    struct kmsg_signal *self = context;
+    struct signal signal;
+    struct fact fact;
+    /* When it was said matters: some lines only mean something while the machine boots. */
+    (void)text_format(self->line, sizeof(self->line), "%u,%llu,%llu,-;%.*s", record->priority,
+                      (unsigned long long)record->sequence, (unsigned long long)record->usec,
+                      (int)record->size, record->message);
+    const size_t size = strlen(self->line);
+    if (!catalog_look(self->catalog, STREAM_KERNEL, self->line, size, &signal) ||
+        signal.role == ROLE_NOISE) {
         return false;
     }
-    char digits[8];
-    uint64_t xid = 0;
-    const size_t length = strcspn(close + 3, ", ");
-    (void)text_copy(digits, length + 1 < sizeof(digits) ? length + 1 : sizeof(digits), close + 3);
-    for (size_t i = 0; text_to_u64(digits, 999, &xid) == 0 && i < ARRAY_SIZE(fatal); i++) {
-        if (fatal[i].xid == (int32_t)xid) {
-            probe_finding(ret_finding, VERDICT_WARN, "", "%s", line);
-            probe_blame(ret_finding, LABEL_HARDWARE, (enum signal_advice)fatal[i].advice, ROLE_ROOT,
-                        "");
-            ret_finding->source = FACT_LOG;
-            ret_finding->code = (int32_t)xid;
-            (void)text_format(ret_finding->signal, SIGNAL_NAME_SIZE, "xid-%d", fatal[i].xid);
-            (void)text_format(ret_finding->subject, SIGNAL_SUBJECT_SIZE, "%.*s",
-                              (int)(close - at) - (int)sizeof(mark) + 1, at + sizeof(mark) - 1);
-            return true;
-        }
-    }
-    return false;
+    signal_fact(&signal, STREAM_KERNEL, self->line, size, &fact);
+    *ret_finding = (struct finding){.label = fact.label,
+                                    .advice = fact.advice,
+                                    .role = fact.role,
+                                    .source = FACT_LOG,
+                                    .severity = fact.severity,
+                                    .gpu = fact.gpu,
+                                    .port = fact.port,
+                                    .code = fact.code};
+    (void)text_copy(ret_finding->signal, sizeof(ret_finding->signal), fact.signal);
+    (void)text_copy(ret_finding->subject, sizeof(ret_finding->subject), fact.subject);
+    (void)text_copy(ret_finding->text, sizeof(ret_finding->text), fact.text);
+    return true;
 }

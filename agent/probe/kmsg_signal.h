@@ -6,13 +6,18 @@
 
 struct kmsg_signal;
 
-/* The shipped catalogue with the site's files (a list by comma, "" = none) over it. A file of the
- * site that is wrong is left out: err tells, and the others count. NULL: no catalogue at all. */
+/* The shipped catalogue with the site's files (a list by comma, "" = none) over it, in their order.
+ * A file of the site that is wrong is left out whole, the others count. NULL: not even the shipped
+ * one can be read; err tells. */
 struct kmsg_signal *kmsg_signal_create(const char *files, struct err *err);
 struct kmsg_signal *kmsg_signal_free(struct kmsg_signal *signal); /* takes NULL, gives NULL */
 
+/* What is wrong with the first file that was left out; "" when none was. Borrowed. */
+const char *kmsg_signal_problem(const struct kmsg_signal *signal);
+/* A file of the site is not what was read. */
+bool kmsg_signal_is_old(const struct kmsg_signal *signal);
+
 /* A kmsg_look; the context is a struct kmsg_signal. Noise means nothing. */
-bool kmsg_signal_look(void *context, const char *message, size_t size, bool user,
-                      struct finding *ret_finding);
+bool kmsg_signal_look(void *context, const struct kmsg_record *record, struct finding *ret_finding);
 
 #endif

@@ -1,27 +1,28 @@
 /* kmsg_test.c: records of /dev/kmsg, one by one: what is read, counted, shown and acted on. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/probe/kmsg.h"
+#include "agent/probe/kmsg_signal.h"
 #include "proto/base/prng.h"
 #include "proto/base/text.h"
 #include "tests/lib/test.h"
 
 /* Lines with "fault N" mean something, about "gpu-N". */
-static bool look(void *context, const char *message, size_t size, bool user,
-                 struct finding *ret_finding)
+static bool look(void *context, const struct kmsg_record *record, struct finding *ret_finding)
 {
     static const char mark[] = "fault ";
     uint32_t *looked = context;
     (*looked)++;
-    (void)user;
-    const char *at = memmem(message, size, mark, strlen(mark));
+    const char *at = memmem(record->message, record->size, mark, strlen(mark));
     if (at == NULL) {
         return false;
     }
-    const size_t rest = size - (size_t)(at - message) - strlen(mark);
-    probe_finding(ret_finding, VERDICT_WARN, "", "%.*s", (int)size, message);
+    const size_t rest = record->size - (size_t)(at - record->message) - strlen(mark);
+    probe_finding(ret_finding, VERDICT_WARN, "", "%.*s", (int)record->size, record->message);
     probe_blame(ret_finding, LABEL_HARDWARE, ADVICE_EVICT, ROLE_ROOT, "fault");
     (void)text_format(ret_finding->subject, sizeof(ret_finding->subject), "gpu-%.*s", (int)rest,
                       at + strlen(mark));
@@ -201,6 +202,73 @@ static void test_a_flood_of_faults(void **state)
     assert_int_equal(rig->kmsg.unsaid, 10000 - KMSG_EVENTS_PER_ROUND);
 }
 
+/* ---- with the catalogue ------------------------------------------------------------------------- */
+
+static bool look_up(struct kmsg_signal *signal, const char *text, struct finding *ret_finding)
+{
+    struct kmsg_record record;
+    assert_int_equal(kmsg_record_parse(text, strlen(text), &record), 0);
+    return kmsg_signal_look(signal, &record, ret_finding);
+}
+
+static void test_lines_of_the_catalogue(void **state)
+{
+    struct err err = {0};
+    struct finding finding;
+    struct kmsg_signal *signal = kmsg_signal_create("", &err);
+    (void)state;
+    assert_non_null(signal);
+    assert_true(look_up(signal,
+                        "3,5,900000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=a b, GPU has "
+                        "fallen off the bus.\n SUBSYSTEM=pci",
+                        &finding));
+    assert_string_equal(finding.signal, "xid-79");
+    assert_int_equal(finding.severity, 3);
+    assert_int_equal(finding.code, 79);
+    assert_int_equal(finding.source, FACT_LOG);
+    assert_true(look_up(
+        signal, "3,5,900000000,-;NVRM: Xid (PCI:0000:3b:00): 45, pid=1, Ch 00000001", &finding));
+    assert_int_equal(finding.severity, 0); /* B12: it follows */
+    assert_false(look_up(signal, "6,5,900000000,-;device eth0 entered promiscuous mode", &finding));
+    assert_string_equal(kmsg_signal_problem(signal), "");
+    assert_null(kmsg_signal_free(signal));
+}
+
+static void put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    (void)fputs(text, file);
+    (void)fclose(file);
+}
+
+static void test_files_of_the_site(void **state)
+{
+    char first[] = "/tmp/keepstep-catalog.XXXXXX";
+    char second[] = "/tmp/keepstep-catalog.XXXXXX";
+    char list[128];
+    struct err err = {0};
+    struct finding finding;
+    static const char line[] = "3,5,900000000,-;frobnicator 7 has given up";
+    (void)state;
+    assert_true(close(mkstemp(first)) == 0 && close(mkstemp(second)) == 0);
+    put(first, "wrong\n");
+    put(second, "frob\thardware-node\tevict_node\troot\tkernel frobnicator\tIt gave up.\n");
+    (void)text_format(list, sizeof(list), "%s,%s", first, second);
+    struct kmsg_signal *signal = kmsg_signal_create(list, &err);
+    assert_non_null(signal);
+    assert_non_null(strstr(kmsg_signal_problem(signal), first)); /* the other one counts */
+    assert_true(look_up(signal, line, &finding));
+    assert_string_equal(finding.signal, "frob");
+    assert_int_equal(finding.severity, 3);
+    assert_false(kmsg_signal_is_old(signal));
+    put(second, "# nothing\n");
+    assert_true(kmsg_signal_is_old(signal));
+    (void)kmsg_signal_free(signal);
+    (void)unlink(first);
+    (void)unlink(second);
+}
+
 #define KMSG_TEST(function) cmocka_unit_test_setup(function, setup)
 
 int main(void)
@@ -215,6 +283,8 @@ int main(void)
         KMSG_TEST(test_lines_from_before),
         KMSG_TEST(test_lines_alike),
         KMSG_TEST(test_a_flood_of_faults),
+        cmocka_unit_test(test_lines_of_the_catalogue),
+        cmocka_unit_test(test_files_of_the_site),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
