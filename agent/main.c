@@ -24,6 +24,7 @@
 #include "agent/io/mailboxes.h"
 #include "agent/io/options.h"
 #include "agent/io/peers.h"
+#include "agent/io/probe_show.h"
 #include "agent/io/probes.h"
 #include "agent/io/requests.h"
 #include "agent/io/saves.h"
@@ -363,6 +364,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], PROBE_WORD) == 0) {
         return probe_main(argc, argv);
+    }
+    if (argc > 1 && strcmp(argv[1], PROBE_SHOW_WORD) == 0) {
+        return probe_show_main(argc, argv);
     }
     log_init("keepstep-agent", LOG_INFO);
     log_last_words();

@@ -70,6 +70,11 @@ static struct said said_of(const struct finding *finding)
     return said;
 }
 
+static bool is_bad(const struct finding *finding)
+{
+    return finding->verdict == VERDICT_WARN || finding->verdict == VERDICT_FAIL;
+}
+
 /* Of things that are well it does not matter how. */
 static bool differ(const struct said *a, const struct said *b)
 {
@@ -119,8 +124,7 @@ static void take_miss(struct condition *c, const struct finding *finding)
 {
     c->absent = 0;
     c->misses += c->misses < HEALTH_MISSES;
-    if ((c->misses < HEALTH_MISSES && c->known) || c->now.verdict == VERDICT_WARN ||
-        c->now.verdict == VERDICT_FAIL) {
+    if ((c->misses < HEALTH_MISSES && c->known) || is_bad(&c->now)) {
         return;
     }
     const struct finding before = c->now;
@@ -207,6 +211,18 @@ static void take_empty_round(struct health *health, uint32_t probe, const char *
     take_miss(self, &finding);
 }
 
+/* The round came, whatever is in it: the probe itself is well. */
+static void take_return(struct condition *self)
+{
+    struct finding well = not_run;
+    well.verdict = VERDICT_OK;
+    well.signal[0] = '\0'; /* that of what was told */
+    (void)text_copy(well.key, sizeof(well.key), HEALTH_PROBE_KEY);
+    (void)text_copy(well.text, sizeof(well.text), "the probe works again");
+    take_reading(self, &well);
+    self->known = false;
+}
+
 void health_end(struct health *health, uint32_t probe, const char *why)
 {
     CHECK(probe < HEALTH_PROBES_MAX);
@@ -216,18 +232,15 @@ void health_end(struct health *health, uint32_t probe, const char *why)
     }
     round->running = false;
     struct condition *self = find(health, probe, HEALTH_PROBE_KEY);
-    if (round->readings == 0) {
-        take_empty_round(health, probe, why);
-        return;
+    const bool bad = self != NULL && !self->read && is_bad(&self->now);
+    if (bad || (self != NULL && round->readings > 0)) {
+        take_return(self);
     }
-    if (self != NULL && !self->read) { /* the round came: the probe works */
-        struct finding well = not_run;
-        well.verdict = VERDICT_OK;
-        (void)text_copy(well.key, sizeof(well.key), HEALTH_PROBE_KEY);
-        well.signal[0] = '\0'; /* that of what was told */
-        (void)text_copy(well.text, sizeof(well.text), "the probe works again");
-        take_reading(self, &well);
-        self->known = false;
+    if (round->readings == 0) {
+        if (!bad) {
+            take_empty_round(health, probe, why);
+        }
+        return;
     }
     for (uint32_t i = 0; i < HEALTH_CONDITIONS_MAX; i++) {
         struct condition *c = &health->conditions[i];
@@ -397,7 +410,7 @@ void health_say_again(struct health *health)
 {
     for (uint32_t i = 0; i < HEALTH_CONDITIONS_MAX; i++) {
         struct condition *c = &health->conditions[i];
-        c->again = c->used && (c->now.verdict == VERDICT_WARN || c->now.verdict == VERDICT_FAIL);
+        c->again = c->used && is_bad(&c->now);
     }
 }
 

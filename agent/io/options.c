@@ -467,7 +467,7 @@ static int check_options(struct agent_options *options, struct err *err)
     return 0;
 }
 
-static int fill_defaults(struct agent_options *options, struct err *err)
+static int fill_defaults(struct agent_options *options, bool tool, struct err *err)
 {
     if (options->node[0] == '\0') {
         size_t size = sizeof(options->node);
@@ -475,6 +475,13 @@ static int fill_defaults(struct agent_options *options, struct err *err)
         if (r != 0) {
             return err_set(err, r, "node: not given, and the host's name cannot be read");
         }
+    }
+    (void)text_copy(options->probe.catalog, sizeof(options->probe.catalog), options->catalog);
+    options->probe.gpus = options->gpus;
+    (void)text_copy(options->probe.cookie, sizeof(options->probe.cookie), options->node);
+    (void)text_copy(options->probe.cgroup, sizeof(options->probe.cgroup), options->cgroup);
+    if (tool) {
+        return 0;
     }
     if (options->shim[0] == '\0') {
         default_shim(options);
@@ -490,15 +497,11 @@ static int fill_defaults(struct agent_options *options, struct err *err)
     if (options->peer_address[0] == '\0') {
         (void)text_copy(options->peer_address, sizeof(options->peer_address), options->address);
     }
-    (void)text_copy(options->probe.catalog, sizeof(options->probe.catalog), options->catalog);
-    options->probe.gpus = options->gpus;
-    (void)text_copy(options->probe.cookie, sizeof(options->probe.cookie), options->node);
-    (void)text_copy(options->probe.cgroup, sizeof(options->probe.cgroup), options->cgroup);
     return check_options(options, err);
 }
 
-int agent_options_parse(int argc, char **argv, struct agent_options *ret_options,
-                        enum options_result *ret_result, char *problems, size_t size)
+static int parse(int argc, char **argv, bool tool, struct agent_options *ret_options,
+                 enum options_result *ret_result, char *problems, size_t size)
 {
     struct agent_options options = {.peer_port = 7445, .fence_after_ms = 600000};
     struct flags flags = {.result = OPTIONS_RUN};
@@ -515,7 +518,7 @@ int agent_options_parse(int argc, char **argv, struct agent_options *ret_options
             r = take_document(&options, "flags", buf_text(&flags.document), flags.document.size,
                               problems, size);
         }
-        r = r == 0 ? fill_defaults(&options, &err) : r;
+        r = r == 0 ? fill_defaults(&options, tool, &err) : r;
     }
     buf_done(&flags.document);
     if (r != 0 && problems[0] == '\0') {
@@ -526,13 +529,36 @@ int agent_options_parse(int argc, char **argv, struct agent_options *ret_options
     return r;
 }
 
+int agent_options_parse(int argc, char **argv, struct agent_options *ret_options,
+                        enum options_result *ret_result, char *problems, size_t size)
+{
+    return parse(argc, argv, false, ret_options, ret_result, problems, size);
+}
+
+int agent_options_parse_tool(int argc, char **argv, struct agent_options *ret_options,
+                             enum options_result *ret_result, char *problems, size_t size)
+{
+    return parse(argc, argv, true, ret_options, ret_result, problems, size);
+}
+
+bool agent_options_takes_value(const char *flag)
+{
+    struct flag parts;
+    if (!split_flag(flag, &parts) || parts.value != NULL) {
+        return false;
+    }
+    const struct config_key *key = key_of_flag(parts.name, parts.length);
+    return flag_is(&parts, "config") || (key != NULL && key->type != CONFIG_BOOL);
+}
+
 void agent_options_help(char *target, size_t size)
 {
     (void)text_format(target, size, "%s",
                       "keepstep-agent: runs a node for Keepstep.\n\n"
                       "  keepstep-agent --node gpu-0001 --controller 10.0.0.1:7444 --key FILE\n"
-                      "  keepstep-agent catalog check FILE     is a site's catalogue good?\n"
-                      "  keepstep-agent catalog show [FILE]    all rows, with those of FILE\n\n"
+                      "  keepstep-agent catalog check FILE         is a site's catalogue good?\n"
+                      "  keepstep-agent catalog show [FILE]        all rows, with those of FILE\n"
+                      "  keepstep-agent probe [NAME...] [-o json]   looks at this machine once\n\n"
                       "  --config FILE         YAML with the keys below; flags win over it\n");
     for (size_t i = 0; i < ARRAY_SIZE(option_keys); i++) {
         char flag[NAME_SIZE];

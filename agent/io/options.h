@@ -49,6 +49,13 @@ enum options_result { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
 MUST_CHECK int agent_options_parse(int argc, char **argv, struct agent_options *ret_options,
                                    enum options_result *ret_result, char *problems, size_t size);
 
+/* The same for a tool that talks to no controller: nothing has to be given. */
+MUST_CHECK int agent_options_parse_tool(int argc, char **argv, struct agent_options *ret_options,
+                                        enum options_result *ret_result, char *problems,
+                                        size_t size);
+/* "--flag": the next word is its value. */
+bool agent_options_takes_value(const char *flag);
+
 /* Writes the usage text. */
 void agent_options_help(char *target, size_t size);
 

@@ -13,6 +13,7 @@
 #include "agent/io/child.h"
 #include "agent/io/driver.h"
 #include "agent/io/probe_file.h"
+#include "agent/io/probe_start.h"
 #include "agent/probe/list.h"
 #include "agent/probe/probe.h"
 #include "proto/base/check.h"
@@ -26,8 +27,6 @@ enum {
     AGAIN_MS = 1000,
     AGAIN_MAX_MS = 60000,
     STAGGER_MS = 100, /* between the first starts */
-    WORDS_MAX = 96,   /* of a command line */
-    WORD_SIZE = NOTE_NAME_SIZE + NOTE_VALUE_SIZE + 8,
     FAILURES_TOLD = 3,
 };
 
@@ -259,61 +258,20 @@ static void done_cb(void *context, const struct child_result *result)
     start_later(slot);
 }
 
-struct words {
-    size_t count;
-    const char *argv[WORDS_MAX + 1];
-    char text[WORDS_MAX][PROBE_LIST_SIZE + NAME_SIZE];
-};
-
-static int words_put(void *context, const char *word)
-{
-    struct words *words = context;
-    if (words->count == WORDS_MAX) {
-        return -E2BIG;
-    }
-    (void)text_copy(words->text[words->count], sizeof(words->text[0]), word);
-    words->argv[words->count] = words->text[words->count];
-    words->count++;
-    return 0;
-}
-
 static int slot_spawn(struct slot *slot)
 {
     struct agent_probes *probes = slot->probes;
-    const struct probe *probe = slot->probe;
     struct probe_config config = probes->io->options->probe;
-    char program[PATH_SIZE];
-    size_t size = sizeof(program) - 1;
-    int r = uv_exepath(program, &size);
-    if (r != 0) {
-        return r;
-    }
-    program[size] = '\0';
     config.busy = probes->job != 0;
-    struct words *words = mem_alloc(1, sizeof(*words));
-    r = words_put(words, program);
-    r = r == 0 ? words_put(words, PROBE_WORD) : r;
-    r = r == 0 ? words_put(words, probe->name) : r;
-    r = r == 0 ? words_put(words, probe->resident ? "stay" : "round") : r;
-    r = r == 0 ? probe_config_words(&config, words_put, words) : r;
-    for (uint32_t i = 0; r == 0 && i < slot->note_count; i++) {
-        char word[WORD_SIZE];
-        (void)text_format(word, sizeof(word), "note:%s=%s", slot->notes[i].name,
-                          slot->notes[i].value);
-        r = words_put(words, word);
-    }
-    const struct child_options options = {.argv = words->argv,
-                                          .capture = 1,
-                                          .output_max = FINDING_LINE_MAX + 1,
-                                          .deadline_ms = probe->deadline_ms,
-                                          .patient = probe->resident,
-                                          .group = true,
-                                          .line = line_cb,
-                                          .done = done_cb,
-                                          .context = slot};
-    r = r == 0 ? child_start(probes->io->loop, &probes->children, &options) : r;
-    mem_free(words);
-    return r;
+    const struct probe_start start = {.probe = slot->probe,
+                                      .config = &config,
+                                      .mode = slot->probe->resident ? PROBE_STAY : PROBE_ROUND,
+                                      .note_count = slot->note_count,
+                                      .notes = slot->notes,
+                                      .line = line_cb,
+                                      .done = done_cb,
+                                      .context = slot};
+    return probe_start(probes->io->loop, &probes->children, &start);
 }
 
 static void slot_start(struct slot *slot)

@@ -122,8 +122,8 @@ static void look_disks(struct probe_run *run)
 {
     static const char *const nvme_bad[] = {"dead", "deleting", "deleting (no IO)", NULL};
     static const char *const scsi_bad[] = {"offline", "transport-offline", NULL};
-    static struct mounts mounts;
-    static struct read_names names;
+    struct mounts mounts;
+    struct read_names names;
     const int r = mounts_read(run->config->proc, mount_is_local, &mounts);
     for (uint32_t i = 0; r == 0 && i < mounts.count; i++) {
         take_mode(run, &mounts.mounts[i]);

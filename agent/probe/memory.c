@@ -79,7 +79,7 @@ static void take_controller(struct probe_run *run, const char *name, const char 
 
 static void look(struct probe_run *run)
 {
-    static struct read_names names;
+    struct read_names names;
     char boot[BOOT_SIZE];
     const int r = read_names(&names, "%s/devices/system/edac/mc", run->config->sys);
     if (r != 0) {

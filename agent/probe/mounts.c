@@ -228,7 +228,7 @@ static void take_mount(struct probe_run *run, struct state *state, struct mount 
 
 static void look_mounts(struct probe_run *run)
 {
-    static struct mounts mounts;
+    struct mounts mounts;
     struct state *state = run->state;
     const char *list = run->config->mounts;
     struct mount named = {.type = "named", .source = "the configuration"};

@@ -41,7 +41,7 @@ static void take_count(struct probe_run *run, const char *key, uint64_t count,
 
 static void look(struct probe_run *run)
 {
-    static char text[65536];
+    char text[65536];
     const char *cgroup = run->config->cgroup;
     uint64_t count = 0;
     if (read_text(text, sizeof(text), "%s/vmstat", run->config->proc) == 0 &&

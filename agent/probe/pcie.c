@@ -240,7 +240,7 @@ static void judge_link(struct probe_run *run, const struct bus *bus, struct devi
 
 static void look(struct probe_run *run)
 {
-    static struct read_names names;
+    struct read_names names;
     struct bus *bus = mem_alloc(1, sizeof(*bus));
     const int r = read_names(&names, "%s/bus/pci/devices", run->config->sys);
     for (uint32_t i = 0; r == 0 && i < names.count; i++) {

@@ -205,7 +205,7 @@ static void find_management(const char *proc, char ret_interface[READ_NAME_SIZE]
 
 static bool is_management(const struct ports *ports, const char *device_path)
 {
-    static struct read_names names;
+    struct read_names names;
     if (ports->management[0] == '\0' || read_names(&names, "%s/device/net", device_path) != 0) {
         return false;
     }
@@ -308,8 +308,8 @@ static void take_gone(struct probe_run *run, struct port_watch *watch)
 
 static void look(struct probe_run *run)
 {
-    static struct read_names devices;
-    static struct read_names names;
+    struct read_names devices;
+    struct read_names names;
     char path[PATH_PART_SIZE];
     bool seen[PORTS_MAX] = {false};
     uint32_t seen_count = 0;

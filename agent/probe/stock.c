@@ -13,7 +13,7 @@ enum { VENDOR_NVIDIA = 0x10de, LOOKS = 3, MEMORY_PERCENT = 98 };
 /* Devices of NVIDIA that compute: 3D and VGA controllers. -errno. */
 static int count_gpus(const char *sys, uint64_t *ret_count)
 {
-    static struct read_names names;
+    struct read_names names;
     const int r = read_names(&names, "%s/bus/pci/devices", sys);
     *ret_count = 0;
     for (uint32_t i = 0; r == 0 && i < names.count; i++) {

@@ -221,6 +221,20 @@ static void test_a_probe_that_does_not_return(void **state)
     assert_true(quiet(health));
 }
 
+/* It returns, and finds nothing: that it was stuck is over all the same. */
+static void test_a_probe_that_returns_empty(void **state)
+{
+    struct health *health = *state;
+    struct finding stuck = reading("x", VERDICT_WARN);
+    health_lost(health, PROBE, &stuck);
+    (void)say(health, 1);
+    assert_true(health_acknowledged(health, 2));
+    play(health, NULL, 0, NULL, 0);
+    const struct finding again = say(health, 2);
+    assert_int_equal(again.verdict, VERDICT_OK);
+    assert_string_equal(again.signal, "port-down");
+}
+
 static void test_events_by_weight(void **state)
 {
     struct health *health = *state;
@@ -368,6 +382,7 @@ int main(void)
         HEALTH_TEST(test_nothing_of_its_kind),
         HEALTH_TEST(test_one_thing_is_taken_away),
         HEALTH_TEST(test_a_probe_that_does_not_return),
+        HEALTH_TEST(test_a_probe_that_returns_empty),
         HEALTH_TEST(test_events_by_weight),
         HEALTH_TEST(test_another_attempt_hears_what_is_wrong),
         HEALTH_TEST(test_over_a_restart),

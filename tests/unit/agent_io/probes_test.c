@@ -1,11 +1,15 @@
 /* probes_test.c: the whole agent with probes over sources of the test's own: what is found arrives,
  * is repeated until it is acknowledged, and outlives the agent. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/base/mem.h"
@@ -25,8 +29,21 @@ static int setup(void **state)
     return 0;
 }
 
+static pid_t fuse_pid; /* of the file system that never answers; 0: none */
+
+/* Everybody who waits in it gets an error. */
+static void fuse_end(void)
+{
+    if (fuse_pid > 0) {
+        (void)kill(fuse_pid, SIGTERM);
+        (void)waitpid(fuse_pid, NULL, 0);
+        fuse_pid = 0;
+    }
+}
+
 static int teardown(void **state)
 {
+    fuse_end();
     const bool well = rig_ends_well(*state);
     rig_close(*state);
     mem_free(*state);
@@ -226,6 +243,183 @@ static void test_a_port_goes_down_and_comes_back(void **state)
     assert_true(fake_wait(&rig->fake, port_is_well, NULL, LONG_MS));
 }
 
+/* ---- probes that hang ------------------------------------------------------------------------------ */
+
+/* False: no such file system can be mounted here. */
+static bool fuse_begin(struct agent_rig *rig)
+{
+    char program[600];
+    char mount[256];
+    char said[64] = "";
+    int out[2];
+    (void)text_copy(program, sizeof(program), rig->agent);
+    char *slash = strrchr(program, '/');
+    assert_non_null(slash);
+    *slash = '\0';
+    (void)text_format(slash, sizeof(program) - strlen(program), "/tests/bin/fuse_dstate");
+    (void)text_format(mount, sizeof(mount), "%s/hanging", rig->dir);
+    assert_int_equal(mkdir(mount, 0700), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    fuse_pid = fork();
+    assert_true(fuse_pid >= 0);
+    if (fuse_pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+        (void)dup2(out[1], STDOUT_FILENO);
+        (void)execl(program, program, mount, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(out[1]);
+    const ssize_t got = read(out[0], said, sizeof(said) - 1);
+    (void)close(out[0]);
+    return got > 0 && strncmp(said, "mounted", 7) == 0;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    const int in = open(from, O_RDONLY | O_CLOEXEC);
+    const int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    struct stat status;
+    assert_true(in >= 0 && out >= 0 && fstat(in, &status) == 0);
+    assert_int_equal(sendfile(out, in, NULL, (size_t)status.st_size), status.st_size);
+    (void)close(in);
+    (void)close(out);
+}
+
+static ssize_t read_proc(const char *pid, const char *file, char text[4096])
+{
+    char path[300];
+    (void)text_format(path, sizeof(path), "/proc/%s/%s", pid, file);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t got = fd >= 0 ? read(fd, text, 4095) : 0;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    text[got > 0 ? got : 0] = '\0';
+    return got;
+}
+
+/* A process of this rig's probes, by its command line. */
+static bool is_probe(const struct agent_rig *rig, const char *pid)
+{
+    char text[4096];
+    const ssize_t got = read_proc(pid, "cmdline", text);
+    return got > 0 && memmem(text, (size_t)got, "probe-run", 9) != NULL &&
+           memmem(text, (size_t)got, rig->dir, strlen(rig->dir)) != NULL;
+}
+
+/* How many there are; `letter`: of those in this state. */
+static uint32_t probe_processes(const struct agent_rig *rig, char letter)
+{
+    uint32_t count = 0;
+    DIR *proc = opendir("/proc");
+    assert_non_null(proc);
+    for (struct dirent *entry = readdir(proc); entry != NULL; entry = readdir(proc)) {
+        char text[4096];
+        if (!is_probe(rig, entry->d_name)) {
+            continue;
+        }
+        (void)read_proc(entry->d_name, "stat", text);
+        const char *close_mark = strrchr(text, ')');
+        count += letter == '\0' || (close_mark != NULL && close_mark[2] == letter);
+    }
+    (void)closedir(proc);
+    return count;
+}
+
+/* Sends it to the rig's probes; how many there were. */
+static uint32_t probe_signal(const struct agent_rig *rig, int number)
+{
+    uint32_t count = 0;
+    DIR *proc = opendir("/proc");
+    assert_non_null(proc);
+    for (struct dirent *entry = readdir(proc); entry != NULL; entry = readdir(proc)) {
+        uint64_t pid = 0;
+        if (text_to_u64(entry->d_name, INT32_MAX, &pid) == 0 && is_probe(rig, entry->d_name)) {
+            (void)kill((pid_t)pid, number);
+            count++;
+        }
+    }
+    (void)closedir(proc);
+    return count;
+}
+
+static bool has_stuck(const struct fake_controller *fake, void *context)
+{
+    const char *const *probe = context;
+    for (uint32_t i = 0; i < fake->fact_count; i++) {
+        if (strcmp(fake->facts[i].subject, *probe) == 0 &&
+            strncmp(fake->facts[i].signal, "probe-stuck", 11) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool works_again(const struct fake_controller *fake, void *context)
+{
+    (void)context;
+    const struct fact *last = fake_fact(fake, "probe-stuck-for-good");
+    return last != NULL && strcmp(last->subject, "ports") == 0 && last->advice == ADVICE_NONE;
+}
+
+/* B7: every source hangs, most of them beyond SIGKILL. The beats keep their second, each probe that
+ * does not return is told, none is started twice, and all come back when their sources do. */
+static void test_all_probes_hang(void **state)
+{
+    static const char *const stuck[] = {"ports",     "shutdown", "oom", "memory",
+                                        "inventory", "nvml",     "kmsg"};
+    enum { PROBES = 13, BEAT_MS = 1900, STUCK_MS = 40000 };
+    struct agent_rig *rig = *state;
+    char library[600];
+    char path[256];
+    if (!rig_open(rig) || !fuse_begin(rig)) {
+        skip();
+    }
+    (void)text_copy(library, sizeof(library), rig->agent);
+    (void)text_format(strrchr(library, '/'), 64, "/tests/bin/fake_nvml.so");
+    (void)text_format(path, sizeof(path), "%s/nvml.so", rig->dir);
+    copy_file(library, path);
+    put_file(rig, "hang nvmlDeviceGetCount_v2\n", 0, "nvml.so.script");
+    (void)text_copy(rig->probes, sizeof(rig->probes), "all");
+    add_flag(rig, "sysfs", "hanging/sys");
+    add_flag(rig, "procfs", "hanging/proc");
+    add_flag(rig, "runfs", "hanging/run");
+    add_flag(rig, "kmsg", "hanging/kmsg");
+    add_flag(rig, "nvml", "nvml.so");
+    rig_start(rig);
+    assert_true(fake_wait(&rig->fake, has_session, NULL, LONG_MS));
+    rig->fake.beat_gap_ms = 0;
+    for (size_t i = 0; i < sizeof(stuck) / sizeof(stuck[0]); i++) {
+        assert_true(fake_wait(&rig->fake, has_stuck, (void *)(uintptr_t)&stuck[i], STUCK_MS));
+    }
+    for (uint32_t i = 0; i < rig->fake.fact_count; i++) {
+        assert_true(rig->fake.facts[i].severity <= 1); /* no probe's trouble is the job's */
+    }
+    assert_true(probe_processes(rig, 'D') >= 5);
+    assert_true(probe_processes(rig, '\0') <= PROBES);
+    assert_true(rig->fake.beat_gap_ms < BEAT_MS);
+    fuse_end();
+    assert_true(fake_wait(&rig->fake, works_again, NULL, LONG_MS));
+    assert_true(rig->fake.beat_gap_ms < BEAT_MS);
+}
+
+/* A probe that is stopped, and one that is killed: told of, and started again. */
+static void test_a_frozen_probe(void **state)
+{
+    struct agent_rig *rig = open_kmsg(state);
+    static const char *const name = "kmsg";
+    rig_start(rig);
+    wait_for_reader(rig);
+    assert_int_equal(probe_signal(rig, SIGSTOP), 1);
+    assert_true(fake_wait(&rig->fake, has_stuck, (void *)(uintptr_t)&name, LONG_MS + 10000));
+    put_file(rig, xid, O_APPEND, "kmsg"); /* the next one goes on where it stood */
+    assert_true(wait_fact(rig, "xid-79", LONG_MS));
+    assert_int_equal(fake_fact(&rig->fake, "xid-79")->severity, 3);
+    assert_int_equal(probe_signal(rig, SIGKILL), 1);
+    put_file(rig, "3,102,5,-;NVRM: Xid (PCI:0000:3c:00): 48, pid=1, DBE.\n", O_APPEND, "kmsg");
+    assert_true(wait_fact(rig, "xid-48", LONG_MS));
+}
+
 #define PROBES_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -236,6 +430,8 @@ int main(void)
         PROBES_TEST(test_a_killed_agent_loses_no_line),
         PROBES_TEST(test_lines_from_before_and_of_programs),
         PROBES_TEST(test_a_port_goes_down_and_comes_back),
+        PROBES_TEST(test_a_frozen_probe),
+        PROBES_TEST(test_all_probes_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
