@@ -1,8 +1,8 @@
 /* main.c: keepstep-agent. Flags, signals and wiring; no decisions.
  *
- * Signals: TERM and INT say goodbye ("restart": the next agent goes on) and end the agent, USR1 says
- * that this node is gone for good, USR2 that it reboots. Ranks are left alone by all of them. HUP
- * reads the site's catalogue again. */
+ * Signals: TERM and INT say goodbye ("restart": the next agent goes on; "reboot" when TERM comes while
+ * the machine goes down on purpose) and end the agent, USR1 says that this node is gone for good, USR2
+ * that it reboots. Ranks are left alone by all of them. HUP reads the site's catalogue again. */
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -90,6 +90,9 @@ static void signal_cb(uv_signal_t *handle, int number)
         if (signal_table[i].number == number) {
             event.goodbye = signal_table[i].goodbye;
         }
+    }
+    if (number == SIGTERM && probes_host_ends(agent->io.probes)) {
+        event.goodbye = GOODBYE_REBOOT;
     }
     notify_manager("STOPPING=1");
     driver_step(agent->io.driver, &event);

@@ -58,7 +58,6 @@ int agent_core_create(const struct agent_limits *limits, uint64_t seed,
     core->checkpoints = array(limits->checkpoints, sizeof(core->checkpoints[0]));
     core->facts = array(limits->facts, sizeof(core->facts[0]));
     core->questions = array(limits->questions, sizeof(core->questions[0]));
-    core->healthy = true;
     *ret_core = core;
     return 0;
 }
@@ -118,10 +117,12 @@ static void on_goodbye(struct agent_core *core, const struct agent_event *event)
 
 static void on_health(struct agent_core *core, const struct agent_event *event)
 {
+    bool *unwell = &core->unwell[event->by_probes];
+    char *before = core->health_text[event->by_probes];
     const char *text = event->text != NULL ? event->text : "";
-    if (core->healthy != event->ok || !text_equal(core->health_text, text)) {
-        core->healthy = event->ok;
-        (void)text_copy(core->health_text, sizeof(core->health_text), text);
+    if (*unwell == event->ok || !text_equal(before, text)) {
+        *unwell = !event->ok;
+        (void)text_copy(before, TEXT_SIZE, text);
         core->link.beat_due = true;
     }
 }

@@ -127,7 +127,8 @@ enum agent_event_kind {
     AGENT_EVENT_PEER_PROBED,   /* AGENT_ACTION_PEER_PROBE has an outcome */
     AGENT_EVENT_CHECKED,       /* AGENT_ACTION_CHECK has an outcome */
     AGENT_EVENT_FACT,          /* a probe's evidence; sequence is given here */
-    AGENT_EVENT_HEALTH,        /* the node's own quick checks: ok, or text says what is wrong */
+    AGENT_EVENT_HEALTH,        /* ok, or text says what is wrong: with the agent's own means, or
+                                 (by_probes) with what its probes look at */
     AGENT_EVENT_GOODBYE,       /* the agent shall end; ranks stay */
 };
 
@@ -206,6 +207,7 @@ struct agent_event {
     bool ok;              /* CHECKED, HEALTH; ORPHANS with count 0: proven that none is left;
                              ORPHAN_ENDED: now; else before anybody looked */
     bool port_free;       /* CHECKED */
+    bool by_probes;       /* HEALTH */
     uint8_t answer;       /* PEER_PROBED: enum peer_answer */
     uint8_t goodbye;      /* GOODBYE: enum goodbye_kind */
     const char *text;     /* LINK_DOWN, LAUNCH_FAILED, CHECKED, HEALTH, GOODBYE; may be NULL */

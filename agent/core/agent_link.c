@@ -311,8 +311,9 @@ static void send_beat(struct agent_core *core)
     memset(beat, 0, sizeof(*beat));
     beat->sequence = ++core->link.beat_sequence;
     beat->sent_ms = core->now_ms;
-    beat->checks_ok = core->healthy;
-    (void)text_copy(beat->checks_text, sizeof(beat->checks_text), core->health_text);
+    const uint32_t who = core->unwell[0] ? 0 : 1;
+    beat->checks_ok = !core->unwell[who];
+    (void)text_copy(beat->checks_text, sizeof(beat->checks_text), core->health_text[who]);
     beat->attempt_count = agent_report_all(core, beat->attempts);
     core->link.beat_ms = core->now_ms;
     core->link.beat_due = false;

@@ -207,7 +207,7 @@ struct agent_core {
     bool scanned; /* the first whole look at this node has ended */
     bool leaving; /* goodbye was ordered */
     bool clean_boot;
-    bool healthy;
+    bool unwell[2]; /* as the agent's own means say; as its probes say */
     uint32_t fact_count;
     uint32_t fact_next;   /* of this session: the first one not sent yet */
     struct fact *facts;   /* oldest first */
@@ -226,7 +226,7 @@ struct agent_core {
     struct known_peer peers[PEERS_KNOWN_MAX];
     /* soft */
     struct agent_counters counters;
-    char health_text[TEXT_SIZE];
+    char health_text[2][TEXT_SIZE]; /* why */
     struct agent_key *keys;
     struct agent_get *gets;
     struct agent_checkpoint *checkpoints;

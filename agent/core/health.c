@@ -462,6 +462,19 @@ void health_restore(struct health *health, uint32_t probe, const struct finding 
     c->told = said_of(told);
 }
 
+const char *health_broken(const struct health *health)
+{
+    const struct condition *worst = NULL;
+    for (uint32_t i = 0; i < HEALTH_CONDITIONS_MAX; i++) {
+        const struct condition *c = &health->conditions[i];
+        if (c->used && c->now.verdict == VERDICT_FAIL &&
+            (worst == NULL || c->now.severity > worst->now.severity)) {
+            worst = c;
+        }
+    }
+    return worst != NULL ? worst->now.text : NULL;
+}
+
 int health_now(const struct health *health, health_visit *visit, void *context)
 {
     int r = 0;

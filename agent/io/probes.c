@@ -28,6 +28,7 @@ enum {
     AGAIN_MAX_MS = 60000,
     STAGGER_MS = 100, /* between the first starts */
     FAILURES_TOLD = 3,
+    SOON_S = 60,
 };
 
 enum slot_state { SLOT_OFF, SLOT_IDLE, SLOT_RUNNING, SLOT_KILLED };
@@ -66,6 +67,7 @@ struct agent_probes {
     bool working;
     bool complained;
     bool closed;
+    bool broken;  /* as the core was told */
     uint32_t job; /* of the attempt that findings belong to; 0: none */
     uint32_t attempt;
     struct gpu gpus[GPUS_MAX];
@@ -139,6 +141,20 @@ static void say_due(struct agent_probes *probes)
         agent_core_view(probes->io->core, &view);
         health_said(probes->health, ticket, view.fact_last);
     }
+}
+
+/* A node on which something is broken is no spare, whether or not its last fact has arrived. */
+static void say_health(struct agent_probes *probes)
+{
+    const char *broken = health_broken(probes->health);
+    struct agent_event event = {.kind = AGENT_EVENT_HEALTH,
+                                .by_probes = true,
+                                .ok = broken == NULL,
+                                .text = broken != NULL ? broken : ""};
+    if (!probes->io->closing && !probes->closed && (broken != NULL || probes->broken)) {
+        driver_step(probes->io->driver, &event);
+    }
+    probes->broken = broken != NULL;
 }
 
 /* ---- what a probe says ------------------------------------------------------------------------------- */
@@ -421,6 +437,7 @@ static void tick_cb(uv_timer_t *timer)
         }
     }
     say_due(probes);
+    say_health(probes);
     write_if_changed(probes);
 }
 
@@ -457,6 +474,21 @@ struct agent_probes *probes_create(struct agent_io *io)
     r = uv_timer_start(&probes->timer, tick_cb, 0, TICK_MS);
     CHECK(r == 0);
     return probes;
+}
+
+static int look_for_end(void *context, uint32_t probe, const struct finding *finding)
+{
+    bool *ends = context;
+    (void)probe;
+    *ends = *ends || (text_equal(finding->signal, "host-shutdown") && finding->code <= SOON_S);
+    return 0;
+}
+
+bool probes_host_ends(const struct agent_probes *probes)
+{
+    bool ends = false;
+    (void)health_now(probes->health, look_for_end, &ends); /* the visitor never fails */
+    return ends;
 }
 
 void probes_close(struct agent_probes *probes)

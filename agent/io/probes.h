@@ -20,6 +20,8 @@
 
 /* Reads the file of the life before; a file that is not there or damaged is a first start. */
 struct agent_probes *probes_create(struct agent_io *io);
+/* The machine goes down on purpose within a minute, as far as the probes know. */
+bool probes_host_ends(const struct agent_probes *probes);
 void probes_close(struct agent_probes *probes);
 struct agent_probes *probes_free(struct agent_probes *probes); /* after the loop has run dry */
 

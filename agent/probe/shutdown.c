@@ -44,11 +44,12 @@ static char run_level(const char *run)
     return level;
 }
 
-static void say(struct probe_run *run, const char *how)
+static void say(struct probe_run *run, const char *how, uint64_t seconds)
 {
     struct finding finding;
     probe_finding(&finding, VERDICT_WARN, "shutdown", "this machine goes down on purpose: %s", how);
     probe_blame(&finding, LABEL_OPERATOR, ADVICE_STOP_EXPECTED, ROLE_SYMPTOM, "host-shutdown");
+    finding.code = seconds < INT32_MAX ? (int32_t)seconds : INT32_MAX;
     probe_state(run, &finding);
 }
 
@@ -66,12 +67,12 @@ static void look(struct probe_run *run)
         const uint64_t now_s = (uint64_t)now.tv_sec;
         const bool timed = value_in(text, "USEC", when, sizeof(when)) &&
                            read_parse(when, &usec) == 0 && usec / 1000000 > now_s;
+        const uint64_t seconds = timed ? usec / 1000000 - now_s : 0;
         char how[96];
-        (void)text_sentence(how, sizeof(how), "%s in %llu s", mode,
-                            (unsigned long long)(timed ? usec / 1000000 - now_s : 0));
-        say(run, how);
+        (void)text_sentence(how, sizeof(how), "%s in %llu s", mode, (unsigned long long)seconds);
+        say(run, how, seconds);
     } else if (level == '0' || level == '6') {
-        say(run, level == '0' ? "run level 0" : "run level 6");
+        say(run, level == '0' ? "run level 0" : "run level 6", 0);
     } else if (r == 0 || r == -ENOENT) {
         probe_ok(run, "shutdown", "nobody asked this machine to go down");
     } else {

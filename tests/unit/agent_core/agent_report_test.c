@@ -180,6 +180,32 @@ static void test_health_is_told(void **state)
     assert_string_equal(rig_sent(rig, MSG_BEAT)->u.beat.checks_text, "disk full");
 }
 
+/* Two who may say so, and neither takes back what the other says. */
+static void test_health_of_probes(void **state)
+{
+    struct core_rig *rig = *state;
+    static const struct {
+        bool by_probes;
+        bool ok;
+        const char *text;
+        const char *told; /* NULL: well */
+    } rows[] = {{true, false, "GPU lost", "GPU lost"}, {false, false, "disk full", "disk full"},
+                {true, true, "", "disk full"},         {true, false, "GPU hot", "disk full"},
+                {false, true, "", "GPU hot"},          {true, true, "", NULL}};
+    rig_begin(rig);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct agent_event event = {.kind = AGENT_EVENT_HEALTH,
+                                    .by_probes = rows[i].by_probes,
+                                    .ok = rows[i].ok,
+                                    .text = rows[i].text};
+        rig_step(rig, &event); /* a moment after the last beat: not at once */
+        rig_tick(rig, 50);
+        assert_int_equal(rig_sent(rig, MSG_BEAT)->u.beat.checks_ok, rows[i].told == NULL);
+        assert_string_equal(rig_sent(rig, MSG_BEAT)->u.beat.checks_text,
+                            rows[i].told != NULL ? rows[i].told : "");
+    }
+}
+
 static void test_goodbye(void **state)
 {
     struct core_rig *rig = *state;
@@ -552,6 +578,7 @@ int main(void)
         RIG_TEST(test_the_first_step_is_told_at_once),
         RIG_TEST(test_ranks_that_are_not_there),
         RIG_TEST(test_health_is_told),
+        RIG_TEST(test_health_of_probes),
         RIG_TEST(test_goodbye),
         RIG_TEST(test_exchange),
         RIG_TEST(test_exchange_up_to_its_limit),

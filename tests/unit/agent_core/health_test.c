@@ -314,6 +314,19 @@ static void test_over_a_restart(void **state)
     (void)health_free(next);
 }
 
+static void test_what_is_broken(void **state)
+{
+    struct health *health = *state;
+    play(health, "a", VERDICT_WARN, "b", VERDICT_OK);
+    assert_null(health_broken(health)); /* a warning breaks nothing */
+    play(health, "a", VERDICT_WARN, "b", VERDICT_FAIL);
+    assert_non_null(health_broken(health));
+    play(health, "a", VERDICT_WARN, "b", VERDICT_NOT_RUN);
+    assert_non_null(health_broken(health)); /* nobody said that it is well */
+    play(health, "a", VERDICT_WARN, "b", VERDICT_OK);
+    assert_null(health_broken(health));
+}
+
 static void test_more_things_than_places(void **state)
 {
     struct health *health = *state;
@@ -386,6 +399,7 @@ int main(void)
         HEALTH_TEST(test_events_by_weight),
         HEALTH_TEST(test_another_attempt_hears_what_is_wrong),
         HEALTH_TEST(test_over_a_restart),
+        HEALTH_TEST(test_what_is_broken),
         HEALTH_TEST(test_more_things_than_places),
         cmocka_unit_test(test_random_histories),
     };

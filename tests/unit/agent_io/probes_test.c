@@ -243,6 +243,53 @@ static void test_a_port_goes_down_and_comes_back(void **state)
     assert_true(fake_wait(&rig->fake, port_is_well, NULL, LONG_MS));
 }
 
+/* What is broken on a spare keeps it from being used; that the machine goes down is no fault. */
+static bool beat_is(const struct fake_controller *fake, void *context)
+{
+    return fake->welcomed && fake->beat.sequence > 0 &&
+           fake->beat.checks_ok == *(const bool *)context;
+}
+
+static void test_broken_and_well_again(void **state)
+{
+    struct agent_rig *rig = *state;
+    bool well = false;
+    if (!rig_open(rig)) {
+        skip();
+    }
+    put_port(rig, "4: ACTIVE\n", "5: LinkUp\n");
+    (void)text_copy(rig->probes, sizeof(rig->probes), "ports");
+    add_flag(rig, "sysfs", "sys");
+    (void)text_copy(rig->probe_flags[rig->probe_flag_count++], 32, "--port-down=1s");
+    rig_start(rig);
+    assert_true(fake_wait(&rig->fake, has_session, NULL, LONG_MS));
+    (void)fake_wait(&rig->fake, NULL, NULL, 3000);
+    assert_true(rig->fake.beat.checks_ok);
+    put_port(rig, "1: DOWN\n", "2: Polling\n");
+    assert_true(fake_wait(&rig->fake, beat_is, &well, LONG_MS));
+    assert_non_null(strstr(rig->fake.beat.checks_text, "mlx5_0/1 state=1:DOWN"));
+    put_port(rig, "4: ACTIVE\n", "5: LinkUp\n");
+    well = true;
+    assert_true(fake_wait(&rig->fake, beat_is, &well, LONG_MS));
+}
+
+static void test_a_machine_that_goes_down(void **state)
+{
+    struct agent_rig *rig = *state;
+    if (!rig_open(rig)) {
+        skip();
+    }
+    put_file(rig, "USEC=1\nMODE=poweroff\n", 0, "run/systemd/shutdown/scheduled");
+    (void)text_copy(rig->probes, sizeof(rig->probes), "shutdown");
+    add_flag(rig, "runfs", "run");
+    rig_start(rig);
+    assert_true(wait_fact(rig, "host-shutdown", LONG_MS));
+    assert_int_equal(fake_fact(&rig->fake, "host-shutdown")->label, LABEL_OPERATOR);
+    assert_int_equal(rig_end(rig, SIGTERM), 0);
+    assert_true(rig->fake.has_goodbye);
+    assert_int_equal(rig->fake.goodbye.kind, GOODBYE_REBOOT);
+}
+
 /* ---- probes that hang ------------------------------------------------------------------------------ */
 
 /* False: no such file system can be mounted here. */
@@ -430,6 +477,8 @@ int main(void)
         PROBES_TEST(test_a_killed_agent_loses_no_line),
         PROBES_TEST(test_lines_from_before_and_of_programs),
         PROBES_TEST(test_a_port_goes_down_and_comes_back),
+        PROBES_TEST(test_broken_and_well_again),
+        PROBES_TEST(test_a_machine_that_goes_down),
         PROBES_TEST(test_a_frozen_probe),
         PROBES_TEST(test_all_probes_hang),
     };
