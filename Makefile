@@ -340,6 +340,7 @@ FUZZ_NEED_mailbox := rank base
 FUZZ_NEED_launch := shim base
 FUZZ_NEED_step_reader := agent_io base
 FUZZ_NEED_core := core base
+FUZZ_NEED_probe_lines := probe agent_core base
 FUZZ_NEED_agent_core := agent_core base
 FUZZ_NEED_log_line := agent_core base
 FUZZ_NEED_catalog := agent_core base

@@ -33,7 +33,7 @@ static bool take_field(const char *field, size_t size, char *target, size_t targ
                                    (field[i + 3] - '0'));
             i += 3;
         }
-        if (used + 1 >= target_size) {
+        if (byte == '\0' || used + 1 >= target_size) {
             return false;
         }
         target[used++] = (char)byte;

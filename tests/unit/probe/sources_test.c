@@ -278,6 +278,7 @@ static void test_lines_of_mounts(void **state)
     assert_true(mount_is_local(&mount));
     assert_true(mount_parse("/dev/sda1 / ext4 root 0 0", 25, &mount));
     assert_false(mount.read_only);
+    assert_false(mount_parse("a /\\000b nfs rw 0 0", 19, &mount)); /* no path has a NUL */
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_false(mount_parse(bad[i], strlen(bad[i]), &mount));
     }
