@@ -188,7 +188,7 @@ static const struct finding not_run = {.verdict = VERDICT_NOT_RUN,
                                        .source = FACT_PROBE,
                                        .gpu = -1,
                                        .port = -1,
-                                       .signal = "unreadable"};
+                                       .signal = READING_NONE};
 
 /* The probe itself: it worked once and finds nothing to read any more. */
 static void take_empty_round(struct health *health, uint32_t probe, const char *why)

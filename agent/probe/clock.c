@@ -17,7 +17,7 @@ void clock_judge(const struct clock_reading *reading, struct finding *ret_findin
     if (!reading->synchronised) {
         probe_finding(ret_finding, VERDICT_NOT_RUN, "clock",
                       "nobody keeps this machine's clock, so nobody knows how far it is off");
-        probe_blame(ret_finding, LABEL_SOFTWARE, ADVICE_WATCH, ROLE_NOISE, "unreadable");
+        probe_blame(ret_finding, LABEL_SOFTWARE, ADVICE_WATCH, ROLE_NOISE, READING_NONE);
         return;
     }
     const enum finding_verdict verdict = off > BAD_US    ? VERDICT_FAIL

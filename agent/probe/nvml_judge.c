@@ -298,7 +298,7 @@ static void judge_clocks(struct probe_run *run, struct nvml_gpu *gpu,
              (unsigned long long)reasons, words, (unsigned long long)reading->clock.value,
              (unsigned long long)reading->temperature.value);
     if (gpu->slow_told) {
-        probe_blame(&finding, LABEL_FACILITY, ADVICE_WATCH, ROLE_ROOT, "clocks");
+        probe_blame(&finding, LABEL_FACILITY, ADVICE_WATCH, ROLE_ROOT, READING_CLOCKS);
         finding.code = (int32_t)(reasons & INT32_MAX);
     }
     (void)text_format(finding.subject, sizeof(finding.subject), "gpu=%u", gpu->index);

@@ -62,10 +62,10 @@ static void judge_link(struct port_watch *watch, const struct port_reading *read
     probe_finding(ret_link, verdict, watch->name, "%s state=%s phys_state=%s link_downed=+%llu",
                   watch->name, reading->state_text, reading->phys_text, (unsigned long long)lost);
     if (up) {
-        (void)text_copy(ret_link->signal, sizeof(ret_link->signal), "port-up");
+        (void)text_copy(ret_link->signal, sizeof(ret_link->signal), READING_PORT_UP);
     } else {
         probe_blame(ret_link, LABEL_NETWORK, down >= down_ms ? ADVICE_EVICT : ADVICE_WATCH,
-                    ROLE_SYMPTOM, "port-down");
+                    ROLE_SYMPTOM, READING_PORT_DOWN);
     }
     ret_link->code = lost < INT32_MAX ? (int32_t)lost : INT32_MAX;
     put_subject(ret_link, watch);
@@ -142,14 +142,22 @@ void port_judge(struct port_watch *watch, const struct port_reading *reading, ui
         watch->downed = downed;
         watch->has_downed = true;
     }
+    const bool was_up = watch->down_since_ms == 0;
+    if (watch->owed && lost > 0) {
+        lost--;
+        watch->owed = false;
+    }
     judge_link(watch, reading, now_ms, down_ms, lost, ret_link);
+    if (was_up && watch->down_since_ms != 0) {
+        watch->owed = lost == 0;
+    }
     judge_errors(watch, reading, now_ms, ret_errors);
     /* A link that is down since this reading says so itself; one that was lost and came back between
      * two readings, or whose counter comes late, has no other word. */
     *ret_unseen = lost > 0 && watch->down_since_ms != now_ms;
     if (*ret_unseen) {
         probe_finding(ret_event, VERDICT_WARN, watch->name, "%s", ret_link->text);
-        probe_blame(ret_event, LABEL_NETWORK, ADVICE_WATCH, ROLE_SYMPTOM, "port-down");
+        probe_blame(ret_event, LABEL_NETWORK, ADVICE_WATCH, ROLE_SYMPTOM, READING_PORT_DOWN);
         ret_event->code = ret_link->code;
         put_subject(ret_event, watch);
     }

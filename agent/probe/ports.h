@@ -64,6 +64,7 @@ struct port_watch {
     uint64_t downed;           /* link_downed as last told */
     bool has_downed;
     uint64_t down_since_ms; /* 0: it is up */
+    bool owed;              /* it was seen down before its counter knew */
     uint64_t window_ms;     /* when this window began; 0: none yet */
     uint64_t window[PORT_COUNTER_COUNT];
     uint32_t window_has;

@@ -100,7 +100,7 @@ void probe_not_run(struct probe_run *run, const char *key, const char *format, .
     (void)text_sentence_list(text, sizeof(text), format, arguments);
     va_end(arguments);
     probe_finding(&finding, VERDICT_NOT_RUN, key, "%s", text);
-    probe_blame(&finding, LABEL_SOFTWARE, ADVICE_WATCH, ROLE_NOISE, "unreadable");
+    probe_blame(&finding, LABEL_SOFTWARE, ADVICE_WATCH, ROLE_NOISE, READING_NONE);
     probe_state(run, &finding);
 }
 

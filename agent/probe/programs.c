@@ -63,7 +63,7 @@ void program_judge(const char *name, int status, const char *output, struct find
         text = status > 128 ? "it was ended by a signal" : "it cannot be started";
     }
     probe_finding(ret_finding, VERDICT_NOT_RUN, name, "%.40s: %.140s", name, text);
-    probe_blame(ret_finding, LABEL_SOFTWARE, ADVICE_WATCH, ROLE_NOISE, "unreadable");
+    probe_blame(ret_finding, LABEL_SOFTWARE, ADVICE_WATCH, ROLE_NOISE, READING_NONE);
 }
 
 /* In its own process. */

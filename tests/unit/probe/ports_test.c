@@ -124,6 +124,23 @@ static void test_down_and_up_again(void **state)
     assert_int_equal(state_of("mlx5_2/1")->verdict, VERDICT_OK);
 }
 
+/* Its state is seen before its counter: that is one loss of the link, not two. */
+static void test_a_counter_that_comes_late(void **state)
+{
+    (void)state;
+    probe_rig_round(&rig, 0);
+    set("mlx5_2/1", "state", "1: DOWN\n");
+    probe_rig_round(&rig, 1000);
+    assert_int_equal(state_of("mlx5_2/1")->code, 0);
+    set("mlx5_2/1", "counters/link_downed", "1\n");
+    probe_rig_round(&rig, 1000);
+    assert_int_equal(rig.event_count, 0);
+    set("mlx5_2/1", "counters/link_downed", "2\n"); /* up and down again in between */
+    probe_rig_round(&rig, 1000);
+    assert_int_equal(rig.event_count, 1);
+    assert_int_equal(rig.events[0].code, 1);
+}
+
 static void test_a_state_that_is_between(void **state)
 {
     (void)state;
@@ -231,6 +248,7 @@ int main(void)
         PORTS_TEST(test_which_are_watched),
         PORTS_TEST(test_named_ones_only),
         PORTS_TEST(test_down_and_up_again),
+        PORTS_TEST(test_a_counter_that_comes_late),
         PORTS_TEST(test_a_state_that_is_between),
         PORTS_TEST(test_a_flap_between_two_processes),
         PORTS_TEST(test_errors_in_a_window),
