@@ -368,6 +368,13 @@ struct msg_check_result {
     char text[TEXT_SIZE];
 };
 
+/* The node has shown whether it is fit: what msg_validate asked for has ended. */
+struct msg_validated {
+    uint64_t nonce; /* of the msg_validate */
+    bool ok;
+    char text[TEXT_SIZE]; /* what was looked at, or what is wrong */
+};
+
 enum { LOG_CHUNK_MAX = 65536, SNAPSHOT_TEXT_MAX = 65536 };
 struct msg_log_data {
     uint64_t nonce;
@@ -514,6 +521,19 @@ struct msg_snapshot_ask {
     uint32_t round;
 };
 
+/* A node that comes back shows that it is fit. Said again with the same nonce until it is answered;
+ * a newer nonce asks anew. Only of agents of VALIDATE_MINOR or later. */
+enum validate_level {
+    VALIDATE_QUICK, /* its own probes */
+    VALIDATE_FULL,  /* and the site's programs */
+};
+enum { VALIDATE_MINOR = 1 };
+struct msg_validate {
+    uint64_t nonce;
+    uint8_t level;       /* enum validate_level */
+    uint32_t timeout_ms; /* for all of it */
+};
+
 /* ---- the envelope ----------------------------------------------------------------------- */
 
 /* Numbers are part of the wire contract: never renumber. */
@@ -531,6 +551,7 @@ struct msg_snapshot_ask {
     X(11, SNAPSHOT_DATA, snapshot_data)                                                            \
     X(12, RANK_DETAIL, rank_detail)                                                                \
     X(13, SAVE_SAID, save_said)                                                                    \
+    X(14, VALIDATED, validated)                                                                    \
     X(32, WELCOME, welcome)                                                                        \
     X(33, ACK, ack)                                                                                \
     X(34, DESIRED, desired)                                                                        \
@@ -541,6 +562,7 @@ struct msg_snapshot_ask {
     X(39, SNAPSHOT_ASK, snapshot_ask)                                                              \
     X(40, PEERS, peers)                                                                            \
     X(41, SAVE_ASK, save_ask)                                                                      \
+    X(42, VALIDATE, validate)                                                                      \
     X(64, PEER_QUESTION, peer_question)                                                            \
     X(65, PEER_REPLY, peer_reply)
 

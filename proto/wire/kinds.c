@@ -43,6 +43,7 @@ static const struct wire_kind kinds[] = {
     [MSG_SNAPSHOT_DATA] = {AGENT, TEXT, &layout_snapshot_data},
     [MSG_RANK_DETAIL] = {AGENT, DETAIL, &layout_rank_detail},
     [MSG_SAVE_SAID] = {AGENT, SMALL, &layout_save_said},
+    [MSG_VALIDATED] = {AGENT, SMALL, &layout_validated},
     [MSG_WELCOME] = {CONTROLLER, SMALL, &layout_welcome},
     [MSG_ACK] = {CONTROLLER, SMALL, &layout_ack},
     [MSG_DESIRED] = {CONTROLLER, TEXT, &layout_desired},
@@ -53,6 +54,7 @@ static const struct wire_kind kinds[] = {
     [MSG_SNAPSHOT_ASK] = {CONTROLLER, SMALL, &layout_snapshot_ask},
     [MSG_PEERS] = {CONTROLLER, SMALL, &layout_peers},
     [MSG_SAVE_ASK] = {CONTROLLER, TEXT, &layout_save_ask},
+    [MSG_VALIDATE] = {CONTROLLER, SMALL, &layout_validate},
     [MSG_PEER_QUESTION] = {FRAME_FROM_ASKER, SMALL, &layout_peer_question},
     [MSG_PEER_REPLY] = {FRAME_FROM_PEER, SMALL, &layout_peer_reply},
 };

@@ -401,6 +401,17 @@ const struct layout layout_check_result = LAYOUT(check_result, NULL);
 #undef PLAIN
 #undef PROTO
 
+#define PLAIN struct msg_validated
+#define PROTO Keepstep__Validated
+static const struct field validated_fields[] = {
+    UINT(nonce, UINT64_MAX),
+    BOOL(ok),
+    STRING(text, TEXT_SENTENCE),
+};
+const struct layout layout_validated = LAYOUT(validated, NULL);
+#undef PLAIN
+#undef PROTO
+
 #define PLAIN struct msg_save_said
 #define PROTO Keepstep__SaveSaid
 static const struct field save_said_fields[] = {
@@ -591,6 +602,17 @@ static const struct field check_fields[] = {
     STRING(restore_directory, TEXT_LINE_OPT),
 };
 const struct layout layout_check = LAYOUT(check, NULL);
+#undef PLAIN
+#undef PROTO
+
+#define PLAIN struct msg_validate
+#define PROTO Keepstep__Validate
+static const struct field validate_fields[] = {
+    UINT(nonce, UINT64_MAX),
+    ENUM(level, VALIDATE_FULL, VALIDATE_FULL),
+    UINT(timeout_ms, WIRE_GRACE_MS_MAX),
+};
+const struct layout layout_validate = LAYOUT(validate, NULL);
 #undef PLAIN
 #undef PROTO
 

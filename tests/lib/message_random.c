@@ -462,6 +462,20 @@ static void fill_save_ask(struct filler *filler, struct msg_save_ask *ask)
     ask->spec = borrowed(filler, &ask->spec_size);
 }
 
+static void fill_validate(struct filler *filler, struct msg_validate *validate)
+{
+    validate->nonce = number(filler, UINT64_MAX);
+    validate->level = (uint8_t)number(filler, VALIDATE_FULL);
+    validate->timeout_ms = (uint32_t)number(filler, 24 * 3600 * 1000);
+}
+
+static void fill_validated(struct filler *filler, struct msg_validated *validated)
+{
+    validated->nonce = number(filler, UINT64_MAX);
+    validated->ok = flag(filler);
+    sentence(filler, validated->text, sizeof validated->text);
+}
+
 static void fill_save_said(struct filler *filler, struct msg_save_said *said)
 {
     said->nonce = number(filler, UINT64_MAX);

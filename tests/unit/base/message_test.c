@@ -13,14 +13,19 @@ static void kinds_keep_their_numbers(void **state)
         uint8_t kind;
         const char *name;
     } kinds[] = {
-        {1, "hello"},       {2, "beat"},           {3, "goodbye"},
-        {4, "rank_ends"},   {5, "fact"},           {6, "peer_said"},
-        {7, "checkpoint"},  {8, "exchange"},       {9, "check_result"},
-        {10, "log_data"},   {11, "snapshot_data"}, {12, "rank_detail"},
-        {13, "save_said"},  {32, "welcome"},       {33, "ack"},
-        {34, "desired"},    {35, "check"},         {36, "checkpoint_answer"},
-        {37, "peer_ask"},   {38, "log_read"},      {39, "snapshot_ask"},
-        {40, "peers"},      {41, "save_ask"},      {64, "peer_question"},
+        {1, "hello"},          {2, "beat"},
+        {3, "goodbye"},        {4, "rank_ends"},
+        {5, "fact"},           {6, "peer_said"},
+        {7, "checkpoint"},     {8, "exchange"},
+        {9, "check_result"},   {10, "log_data"},
+        {11, "snapshot_data"}, {12, "rank_detail"},
+        {13, "save_said"},     {14, "validated"},
+        {42, "validate"},      {32, "welcome"},
+        {33, "ack"},           {34, "desired"},
+        {35, "check"},         {36, "checkpoint_answer"},
+        {37, "peer_ask"},      {38, "log_read"},
+        {39, "snapshot_ask"},  {40, "peers"},
+        {41, "save_ask"},      {64, "peer_question"},
         {65, "peer_reply"},
     };
     unsigned named = 0;
