@@ -64,7 +64,8 @@ static struct counts count_evictions(const struct core *core, const char *rule)
     }
     for (uint32_t i = 0; i < core->mark_count; i++) {
         const struct record_image_mark *d = &core->marks[i].d;
-        bool found = text_equal(d->code, "check") || text_equal(d->code, "fatal-signal");
+        bool found = text_equal(d->code, "check") || text_equal(d->code, "fatal-signal") ||
+                     text_equal(d->code, "validation");
         if (d->owner != MARK_HEALTH || d->incident != 0 || !found) {
             continue;
         }

@@ -99,6 +99,8 @@ int core_create(const struct core_limits *limits, const struct core_config *conf
     core->plan_swaps = mem_alloc(most, sizeof *core->plan_swaps);
     core->name_order = mem_alloc(most, sizeof *core->name_order);
     core->heard = mem_alloc(limits->agents, sizeof *core->heard);
+    core->repair_bits = mem_alloc(limits->agents, sizeof *core->repair_bits);
+    core->repair_cause = mem_alloc(limits->agents, sizeof *core->repair_cause);
     core->shares = mem_alloc(1, sizeof *core->shares);
     core->shares->ids = mem_alloc(limits->agents, sizeof *core->shares->ids);
     core->shares->kept_for = mem_alloc(limits->agents, sizeof *core->shares->kept_for);
@@ -116,7 +118,8 @@ struct core *core_free(struct core *core)
                      core->recoveries,   core->foreigns,  core->records,   core->actions,
                      core->trace,        core->labels,    core->scratch,   core->plan_nodes,
                      core->plan_holders, core->plan_ids,  core->plan_lost, core->plan_swaps,
-                     core->name_order,   core->details,   core->heard,     core->reports};
+                     core->name_order,   core->details,   core->heard,     core->reports,
+                     core->repair_bits,  core->repair_cause};
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         mem_free(parts[i]);
     }
@@ -273,6 +276,7 @@ static void start(struct core *core, const struct event *event)
     core->nonce = core->g.term << 32;
     say_quarantined(core);
     node_fence_again(core);
+    repair_again(core);
     core->look = true;
 }
 
@@ -289,7 +293,8 @@ static void beat(struct core *core, struct node *node, const struct msg_beat *be
     node->checks_ok = beat->checks_ok;
     node->checks_bad = !beat->checks_ok;
     report_attempts(core, node, beat->attempts, beat->attempt_count);
-    bool waits = node->d.life == NODE_CHECKING || node->d.life == NODE_PROBATION;
+    bool waits = node->d.life == NODE_CHECKING || node->d.life == NODE_PROBATION ||
+                 (node->d.life == NODE_OUT && node->d.must_pass != VALIDATION_NONE);
     if (was_ok != node->checks_ok || !was_up || waits ||
         mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL) {
         node_settle(core, node);
@@ -322,7 +327,8 @@ static void agent_fact(struct core *core, struct node *node, const struct msg_fa
         recovery_fact(core, job, &fact, service_now(core));
     }
     if (!job_at_work(job) && fact.severity >= 3) {
-        node_is_broken(core, node, fact.text, fact.sequence); /* no verdict will say it */
+        node_is_broken(core, node, /* no verdict will say it */
+                       &(struct node_fault){fact.text, fact.sequence, fact.advice});
     }
     node_ack(core, node);
 }
@@ -364,6 +370,9 @@ static void message(struct core *core, const struct event *event)
     case MSG_CHECK_RESULT:
         recovery_check_result(core, node, &m->u.check_result);
         break;
+    case MSG_VALIDATED:
+        validate_said(core, node, &m->u.validated);
+        break;
     default:
         return; /* relays (exchange, logs, snapshots) never reach the core */
     }
@@ -403,6 +412,10 @@ static void dispatch(struct core *core, const struct event *event)
     case EVENT_FENCED:
         node_fenced(core, event->u.fenced.node, event->u.fenced.ok);
         return;
+    case EVENT_REPAIRED:
+        repair_done(core, event->u.repaired.node, event->u.repaired.order, event->u.repaired.ok,
+                    event->u.repaired.text);
+        return;
     }
 }
 
@@ -417,6 +430,7 @@ static void look(struct core *core)
         for (uint32_t i = 0; i < core->job_count; i++) {
             job_look(core, &core->jobs[i]);
         }
+        repair_look(core);
     }
 }
 
@@ -429,6 +443,7 @@ static uint64_t due(const struct core *core)
         due_min(&due_ms, grace > quiet ? grace : quiet);
     }
     link_due(core, &due_ms);
+    repair_due(core, &due_ms);
     for (uint32_t i = 0; i < core->job_count; i++) {
         job_due(core, &core->jobs[i], &due_ms);
     }
@@ -473,6 +488,7 @@ uint64_t core_deadline_ms(const struct core *core)
 static void check_nodes(const struct core *core)
 {
     uint32_t rounds = 0;
+    uint32_t running = 0;
     for (uint32_t i = 0; i < core->node_count; i++) {
         const struct node *node = &core->nodes[i];
         CHECK(node->d.node == i + 1);
@@ -493,11 +509,15 @@ static void check_nodes(const struct core *core)
             CHECK(core_slot(core, job, node->d.slot)->d.node == node->d.node);
             CHECK(node->d.life == NODE_ACTIVE || node->d.life == NODE_LEAVING);
         }
-        bool marked = core_mark_count(core, node->d.node) > 0 || node->d.lost;
+        bool marked = node_marked(core, node) || node->d.lost;
+        CHECK(node->d.repair < repair_state_count);
+        CHECK(node->d.repair != REPAIR_ORDERED || node->d.must_pass != VALIDATION_NONE);
+        running += node->d.repair == REPAIR_ORDERED ? 1 : 0;
         bool free_life = node->d.life == NODE_READY || node->d.life == NODE_PROBATION;
         CHECK(!(free_life && marked));
     }
     CHECK(rounds == core->rounds);
+    CHECK(running == core->repairs_running);
 }
 
 static void check_jobs(const struct core *core)

@@ -53,6 +53,8 @@ struct core_config {
     uint32_t probation_ms;        /* 24 h */
     uint32_t port_low, port_high; /* rendezvous ports: 29400..29999 */
     bool fence_hook;              /* a site hook exists */
+    /* … for each of enum repair_hook_word */
+    bool repair_hooks[repair_hook_count];
 };
 
 MUST_CHECK int core_create(const struct core_limits *limits, const struct core_config *config,

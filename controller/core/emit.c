@@ -157,6 +157,9 @@ void action_message(const struct core *core, const struct action *action,
     case MSG_PEER_ASK:
         ret_message->u.peer_ask = action->u.peer_ask;
         return;
+    case MSG_VALIDATE:
+        ret_message->u.validate = action->u.validate;
+        return;
     case MSG_SNAPSHOT_ASK:
         ret_message->u.snapshot_ask = action->u.snapshot_ask;
         return;

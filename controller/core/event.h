@@ -14,15 +14,16 @@
 /* ---- events ------------------------------------------------------------------------------ */
 
 enum event_kind {
-    EVENT_START,   /* first event of a process, after all replays: a new term begins */
-    EVENT_TICK,    /* core_deadline_ms has come, or any other reason to look at the clock */
-    EVENT_HELLO,   /* a new session said who it is; session ids are the driver's, never reused */
-    EVENT_MESSAGE, /* a message on a session that was welcomed */
-    EVENT_CLOSED,  /* the session's connection is gone (also after ACTION_CLOSE) */
-    EVENT_PINGED,  /* answer to ACTION_PING: does the old session still answer? */
-    EVENT_REQUEST, /* an operator's or a user's request */
-    EVENT_STORE,   /* commits began to fail, or work again */
-    EVENT_FENCED,  /* the hook of ACTION_FENCE has ended, or cannot be started */
+    EVENT_START,    /* first event of a process, after all replays: a new term begins */
+    EVENT_TICK,     /* core_deadline_ms has come, or any other reason to look at the clock */
+    EVENT_HELLO,    /* a new session said who it is; session ids are the driver's, never reused */
+    EVENT_MESSAGE,  /* a message on a session that was welcomed */
+    EVENT_CLOSED,   /* the session's connection is gone (also after ACTION_CLOSE) */
+    EVENT_PINGED,   /* answer to ACTION_PING: does the old session still answer? */
+    EVENT_REQUEST,  /* an operator's or a user's request */
+    EVENT_STORE,    /* commits began to fail, or work again */
+    EVENT_FENCED,   /* the hook of ACTION_FENCE has ended, or cannot be started */
+    EVENT_REPAIRED, /* … of ACTION_REPAIR */
 };
 
 enum request_verb {
@@ -47,6 +48,7 @@ enum request_verb {
     REQUEST_ADOPT, /* foreign ranks on the nodes, or counters of a newer store */
     REQUEST_STOP_FOREIGN,
     REQUEST_AUTOMATION, /* pause, resume, observe, act */
+    REQUEST_VALIDATE,   /* nodes without a slot show that they are fit; `validation` */
 };
 
 enum automation_word { AUTOMATION_PAUSE, AUTOMATION_RESUME, AUTOMATION_OBSERVE, AUTOMATION_ACT };
@@ -63,6 +65,8 @@ struct request {
     uint8_t when;               /* enum leave_when_word */
     bool accept_inventory;      /* undrain */
     char clear_code[NAME_SIZE]; /* undrain: also clear marks of other owners with this code */
+    bool skip_validation;       /* undrain: a person vouches for the node; needs a reason */
+    uint8_t validation;         /* validate: enum validation_word, quick or full */
     uint8_t automation;         /* enum automation_word */
     /* jobs */
     uint32_t job;
@@ -102,6 +106,12 @@ struct event {
             uint32_t node;
             bool ok;
         } fenced;
+        struct {
+            uint32_t node;
+            uint32_t order;       /* of the action */
+            bool ok;              /* it ended with 0 */
+            char text[TEXT_SIZE]; /* the last line that it printed, and how it ended if not so */
+        } repaired;
     } u;
 };
 
@@ -114,6 +124,8 @@ enum action_kind {
     ACTION_REPLY, /* answer of a request: result 0 or -errno, text for the person */
     ACTION_FENCE, /* hooks.fence_node for a node, where a site has one -> EVENT_FENCED; said again by
                      a new controller as long as it has no answer, so the hook must bear that */
+    ACTION_REPAIR, /* a hook that mends a node -> EVENT_REPAIRED; the same holds: said again, with the
+                      same order, by a new controller */
 };
 
 /* An action leaves only after the records of its own and all earlier steps are durable. Losing one
@@ -132,6 +144,14 @@ struct action {
         struct msg_checkpoint_answer checkpoint_answer;
         struct msg_peer_ask peer_ask;
         struct msg_snapshot_ask snapshot_ask;
+        struct msg_validate validate;
+        struct {
+            uint32_t order; /* the node's, growing: with it, the name of this repair */
+            uint32_t incident;
+            uint8_t hook; /* enum repair_hook_word */
+            uint8_t lane; /* enum repair_lane_word */
+            char reason[TEXT_SIZE];
+        } repair;
         struct {
             uint32_t count;
             uint32_t nodes[PEERS_KNOWN_MAX];

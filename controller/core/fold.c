@@ -112,6 +112,7 @@ int fold_automation(struct core *core, const struct record *r, struct err *err)
     if (core->g.paused && !r->u.automation.paused) {
         core->g.resumed_service_ms = r->service_ms;
     }
+    core->repair_stirred = true;
     core->g.observe = r->u.automation.observe;
     core->g.paused = r->u.automation.paused;
     text_copy(core->g.paused_cause, sizeof core->g.paused_cause, r->u.automation.cause);
@@ -126,6 +127,7 @@ int fold_breaker(struct core *core, const struct record *r, struct err *err)
     } else if (!core->g.breaker_open) {
         core->g.silenced_service_ms = r->service_ms;
     }
+    core->repair_stirred = true;
     core->g.breaker_open = r->u.breaker.open;
     core->g.silence_paged = r->u.breaker.paged;
     return 0;

@@ -112,7 +112,11 @@ int fold_node_removed(struct core *core, const struct record *r, struct err *err
     struct record_image_node d = node->d; /* who it was, to know its agent again */
     forget(core, node);
     node->d = d;
+    core->repairs_running -= node->d.repair == REPAIR_ORDERED ? 1 : 0;
     node->d.removed = true;
+    node->d.repair = REPAIR_NONE; /* what a hook still says of it changes nothing */
+    node->d.must_pass = VALIDATION_NONE;
+    node->d.validate_asked = false;
     node->d.lost = false;
     node->d.struck = false; /* it is not waited for */
     return 0;
@@ -139,6 +143,18 @@ int fold_node_fence(struct core *core, const struct record *r, struct err *err)
     return code;
 }
 
+static void bar(struct node *node, uint32_t job)
+{
+    uint64_t *jobs = node->d.barred_jobs;
+    for (uint32_t i = 0; i < BARRED_MAX; i++) {
+        if (jobs[i] == job) {
+            return;
+        }
+    }
+    memmove(jobs + 1, jobs, (BARRED_MAX - 1) * sizeof *jobs); /* the oldest goes */
+    jobs[0] = job;
+}
+
 int fold_strike(struct core *core, const struct record *r, struct err *err)
 {
     struct node *node;
@@ -148,8 +164,59 @@ int fold_strike(struct core *core, const struct record *r, struct err *err)
         node->d.strike_service_ms = r->service_ms;
         node->d.strike_milli = r->u.strike.weight_milli;
         node->d.struck = true;
+        node->d.struck_service_ms[r->u.strike.owner] = r->service_ms;
+        if (r->u.strike.barred) {
+            bar(node, r->u.strike.job);
+        }
+        if (r->u.strike.must_pass > node->d.must_pass) {
+            node->d.must_pass = r->u.strike.must_pass;
+            node->d.validate_service_ms = r->service_ms;
+        }
     }
     return code;
+}
+
+int fold_repair_moved(struct core *core, const struct record *r, struct err *err)
+{
+    const struct record_repair_moved *from = &r->u.repair_moved;
+    struct node *node;
+    int code = fold_need_node(core, from->node, &node, err);
+    if (code < 0) {
+        return code;
+    }
+    if (!repair_move_allowed(node->d.repair, from->repair)) {
+        return err_set(err, -EINVAL, "the repair of node %s cannot move from %s to %s",
+                       node->d.name, WORD(repair_state, node->d.repair),
+                       WORD(repair_state, from->repair));
+    }
+    core->repairs_running -= node->d.repair == REPAIR_ORDERED ? 1 : 0;
+    core->repairs_running += from->repair == REPAIR_ORDERED ? 1 : 0;
+    core->repair_stirred = true;
+    struct record_image_node *to = &node->d;
+    REPAIR_FIELDS(RECORD_COPY, unused)
+    node->d.repair_service_ms = r->service_ms;
+    node->repair_would = false;
+    if (from->repaired) {
+        node->d.probation_service_ms = r->service_ms + core->config.probation_ms;
+    }
+    return 0;
+}
+
+int fold_validation_set(struct core *core, const struct record *r, struct err *err)
+{
+    const struct record_validation_set *from = &r->u.validation_set;
+    struct node *node;
+    int code = fold_need_node(core, from->node, &node, err);
+    if (code < 0) {
+        return code;
+    }
+    struct record_image_node *to = &node->d;
+    VALIDATION_FIELDS(RECORD_COPY, unused)
+    node->d.validate_service_ms = r->service_ms;
+    if (from->forgiven) {
+        memset(node->d.barred_jobs, 0, sizeof node->d.barred_jobs);
+    }
+    return 0;
 }
 
 int fold_image_node(struct core *core, const struct record *r, struct err *err)
@@ -161,6 +228,7 @@ int fold_image_node(struct core *core, const struct record *r, struct err *err)
     struct node *node = &core->nodes[core->node_count++];
     forget(core, node);
     node->d = r->u.image_node;
+    core->repairs_running += node->d.repair == REPAIR_ORDERED ? 1 : 0;
     index_name(core, node);
     return 0;
 }
@@ -211,6 +279,7 @@ int fold_mark_set(struct core *core, const struct record *r, struct err *err)
         core->marks[at].d.since_wall_ms = r->wall_ms;
     }
     mark_fill(&core->marks[at].d, u);
+    core->repair_stirred = true;
     fold_fact_sequence(node, u->fact_sequence);
     return 0;
 }
@@ -224,6 +293,7 @@ int fold_mark_cleared(struct core *core, const struct record *r, struct err *err
                        WORD(mark_owner, u->owner), u->code);
     }
     fold_drop_at(core->marks, &core->mark_count, at, sizeof *core->marks);
+    core->repair_stirred = true;
     struct node *node = node_at(core, u->node);
     CHECK(node != NULL && node->mark_count > 0);
     node->mark_count--;

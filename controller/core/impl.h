@@ -6,6 +6,8 @@
  *   emit.c        new records, actions and trace lines of one step
  *   index.c       nodes by name and by session
  *   node.c        sessions, node life, marks
+ *   repair.c      how a node that left for a fault is mended
+ *   validate.c    … and shows that it is fit
  *   link.c        the four clocks, second opinion, breaker for silence
  *   breaker.c     the breaker for the rate of evictions
  *   job.c         job life, pending jobs, ends
@@ -150,8 +152,13 @@ struct core {
     uint64_t term_seen;                  /* the highest that an agent reported */
     char held_text[TEXT_SIZE];
     uint64_t nonce;
-    bool look;   /* this step changed something that decisions rest on */
-    bool unseen; /* steps before it did, and it was not looked at yet (event.more) */
+    uint8_t *repair_bits;     /* scratch of repair.c, by node id - 1 */
+    uint32_t *repair_cause;   /* the same: index + 1 of the mark that is to be mended */
+    uint32_t repairs_running; /* nodes whose repair is `ordered` */
+    uint64_t repair_due_ms;
+    bool repair_stirred; /* something has changed that repairs rest on */
+    bool look;           /* this step changed something that decisions rest on */
+    bool unseen;         /* steps before it did, and it was not looked at yet (event.more) */
 
     /* planning */
     char (*labels)[NAME_SIZE]; /* interned: index + 1 is the number */
@@ -226,6 +233,8 @@ struct mark_order {
     uint32_t job;
     uint32_t attempt;
     uint64_t fact_sequence; /* 0: no fact of its agent's says so */
+    uint8_t lane;           /* what mends it; none: nothing that a program could do */
+    uint8_t fault;          /* whose it is */
 };
 /* One more than MARKS_OF_OTHERS on a node is said in an event and not set. */
 void mark_set(struct core *core, struct node *node, const struct mark_order *order);
@@ -250,9 +259,39 @@ void node_goodbye(struct core *core, struct node *node, const struct msg_goodbye
 bool node_wants_ack(const struct core *core, const struct node *node); /* it has heard little */
 void node_ack(struct core *core, struct node *node);
 /* A probe of its own found what is fatal for the node, and no verdict on a job will tell. */
-void node_is_broken(struct core *core, struct node *node, const char *text, uint64_t sequence);
+struct node_fault {
+    const char *text;
+    uint64_t sequence;
+    uint8_t advice; /* enum signal_advice */
+};
+void node_is_broken(struct core *core, struct node *node, const struct node_fault *fault);
 /* Of the last fact that its agent need not say again; 0: it has said none. */
 uint64_t node_fact_sequence(const struct node *node);
+
+/* ---- repair.c ---- */
+bool repair_move_allowed(uint8_t from, uint8_t to);
+uint8_t repair_validation(uint8_t lane); /* what a node must pass after a fault of this lane */
+void repair_look(struct core *core);
+void repair_due(const struct core *core, uint64_t *due_ms);
+/* The hook of this order has ended; said: its last line. Of another order: nothing follows. */
+void repair_done(struct core *core, uint32_t node, uint32_t order, bool ok, const char *said);
+/* The checks of a node whose repair waits for them have ended. */
+void repair_validated(struct core *core, struct node *node, bool ok, const char *said);
+/* An operator gives the node back; true: that ends its repair. Where a hook runs it goes on, and
+ * where a mark is left that automation mends, too, unless it is a person's turn. */
+bool repair_give_back(struct core *core, struct node *node, const struct request *request);
+void repair_again(struct core *core); /* at a start: hooks that have not answered */
+
+/* ---- validate.c ---- */
+/* From now on it must pass (at least) this; asked: an operator wants to know, whatever its marks. */
+void validate_require(struct core *core, struct node *node, uint8_t level, bool asked,
+                      const char *why);
+/* No job is barred from it any more. */
+void validate_forgive(struct core *core, struct node *node, const char *actor, const char *reason);
+void validate_waive(struct core *core, struct node *node, const char *actor, const char *reason);
+void validate_look(struct core *core,
+                   struct node *node); /* asks it, if it is time; may settle it */
+void validate_said(struct core *core, struct node *node, const struct msg_validated *said);
 
 /* ---- link.c ---- */
 void link_beat(struct core *core, struct node *node);
@@ -449,6 +488,7 @@ void request_cordon(struct core *core, const struct request *request);
 /* only_cordon: takes that one mark away and no other. */
 void request_undrain(struct core *core, const struct request *request, bool only_cordon);
 void request_remove(struct core *core, const struct request *request);
+void request_validate(struct core *core, const struct request *request);
 
 /* ---- adopt.c ---- */
 void adopt_request(struct core *core, const struct request *request);
@@ -486,6 +526,7 @@ void interval_due(const struct core *core, const struct job *job, uint64_t *due_
 
 /* ---- spares.c ---- */
 uint32_t spares_suiting(const struct core *core, const struct job *job); /* whoever they are for */
+uint32_t spares_barred(const struct core *core, const struct job *job);  /* usable, but not by it */
 /* Says for each node for whom it is kept, as this job would find it; spares_may_take() goes by what
  * was said last. */
 void spares_share(const struct core *core, const struct job *job);

@@ -151,7 +151,8 @@ static void keep_fatal_facts(struct core *core, const struct job *job)
         if (fact->incident == job->d.incident &&
             (fact->source == FACT_PROBE || fact->source == FACT_LOG) && fact->severity >= 3 &&
             node != NULL) {
-            node_is_broken(core, node, fact->text, fact->sequence);
+            node_is_broken(core, node,
+                           &(struct node_fault){fact->text, fact->sequence, fact->advice});
         }
     }
 }

@@ -7,8 +7,8 @@
  *                  v          ^
  *               probation ----+            (probation may also become active: the last choice)
  *
- * A node is `out` exactly when it has no slot and any mark, or is lost. It comes back only through
- * `checking`. The moves are the table below; node_settle() makes those that follow from facts. */
+ * A node is `out` exactly when it has no slot and any mark, is lost or being repaired (repair.c). It
+ * comes back only through `checking`, where it shows that it is fit (validate.c). The moves are the table below; node_settle() makes those that follow from facts. */
 #include <string.h>
 
 #include "controller/core/impl.h"
@@ -70,7 +70,7 @@ const struct mark *mark_find(const struct core *core, uint32_t node, uint8_t own
 bool node_marked(const struct core *core, const struct node *node)
 {
     (void)core;
-    return node->mark_count > 0;
+    return node->mark_count > 0 || node->d.repair != REPAIR_NONE;
 }
 
 bool node_leaves(const struct core *core, const struct node *node, uint8_t *ret_when)
@@ -142,6 +142,8 @@ void mark_set(struct core *core, struct node *node, const struct mark_order *ord
     u->job = order->job;
     u->attempt = order->attempt;
     u->fact_sequence = order->fact_sequence;
+    u->lane = order->lane;
+    u->fault = order->fault;
     text_copy(u->code, sizeof u->code, order->code);
     text_copy(u->actor, sizeof u->actor, order->actor);
     text_copy(u->text, sizeof u->text, order->text);
@@ -223,6 +225,10 @@ static void finish_checking(struct core *core, struct node *node)
     if (node->link != LINK_UP || !node->reported || !node->checks_ok || !report_empty(node)) {
         return;
     }
+    if (node->d.must_pass != VALIDATION_NONE) {
+        validate_look(core, node); /* it settles again */
+        return;
+    }
     bool late = node->d.probation_service_ms > service_now(core);
     bool unclean = !node->d.clean;
     if (unclean || late) {
@@ -277,6 +283,9 @@ void node_settle(struct core *core, struct node *node)
             finish_checking(core, node);
         } else if (node->checks_bad) {
             node_move(core, node, NODE_CHECKING, "its own checks fail");
+        } else if (node->d.must_pass != VALIDATION_NONE) {
+            node_move(core, node, NODE_CHECKING, "to show that it is fit");
+            finish_checking(core, node);
         } else if (node->d.life == NODE_PROBATION &&
                    node->d.probation_service_ms <= service_now(core)) {
             node_move(core, node, NODE_READY, "probation is over");
@@ -289,6 +298,8 @@ void node_settle(struct core *core, struct node *node)
         } else if (!marked) {
             node_move(core, node, NODE_CHECKING, "no mark is left");
             finish_checking(core, node);
+        } else {
+            validate_look(core, node);
         }
         return;
     default:
@@ -474,6 +485,8 @@ static void welcome(struct core *core, struct node *node, uint64_t session,
     node->report_count = 0;
     node->peers_told = 0;
     node->check_nonce = 0; /* a check on its way was lost with the old session: asked again */
+    node->validate_nonce = 0;
+    node->minor = (uint16_t)(hello->protocol & 0xffff);
     /* One that has passed its checks is believed until a beat says otherwise; one that has not must
      * wait for its first beat. */
     node->checks_ok = node->d.life == NODE_READY || node->d.life == NODE_PROBATION;
@@ -647,7 +660,22 @@ void node_closed(struct core *core, uint64_t session)
     }
 }
 
-void node_is_broken(struct core *core, struct node *node, const char *text, uint64_t sequence)
+/* What mends it, by what the catalogue says of the line or reading. */
+static uint8_t lane_of(uint8_t advice)
+{
+    switch (advice) {
+    case ADVICE_EVICT_RESET:
+        return LANE_GPU_RESET;
+    case ADVICE_EVICT_REBOOT:
+        return LANE_REBOOT;
+    case ADVICE_EVICT_RMA:
+        return LANE_RMA;
+    default:
+        return LANE_DIAG;
+    }
+}
+
+void node_is_broken(struct core *core, struct node *node, const struct node_fault *fault)
 {
     mark_set(core, node,
              &(struct mark_order){.owner = MARK_HEALTH,
@@ -655,8 +683,10 @@ void node_is_broken(struct core *core, struct node *node, const char *text, uint
                                   .when = WHEN_NOW,
                                   .code = "fatal-signal",
                                   .actor = "keepstep",
-                                  .text = text,
-                                  .fact_sequence = sequence});
+                                  .text = fault->text,
+                                  .lane = lane_of(fault->advice),
+                                  .fault = OWNER_HARDWARE,
+                                  .fact_sequence = fault->sequence});
     breaker_marked(core, "fatal-signal");
 }
 

@@ -7,6 +7,7 @@
 #include "controller/core/plan.h"
 
 enum { PAST_MAX = 64, MARKS_MAX = 256, RESTORE_FAILURES_MAX = 2, HARDWARE_NO_PROGRESS = 10 };
+enum { SAME_KIND_MS = 24 * 3600 * 1000 };
 
 /* ---- nodes as the layout sees them ---------------------------------------------------------- */
 
@@ -379,6 +380,14 @@ static bool marked_for(const struct core *core, uint32_t incident, uint32_t node
     return false;
 }
 
+/* Two faults of a kind in a day, where they are the node's own: its job does not take it again. */
+static bool second_of_kind(const struct core *core, const struct node *node, uint8_t owner)
+{
+    bool own = owner == OWNER_HARDWARE || owner == OWNER_NETWORK || owner == OWNER_UNKNOWN;
+    uint64_t last = node->d.struck_service_ms[owner];
+    return own && last != 0 && service_now(core) - last <= SAME_KIND_MS;
+}
+
 static void evict(struct core *core, const struct job *job, const struct incident *incident,
                   struct node *node)
 {
@@ -391,6 +400,9 @@ static void evict(struct core *core, const struct job *job, const struct inciden
     record->u.strike.incident = id;
     record->u.strike.owner = incident->d.owner;
     record->u.strike.weight_milli = rates_strikes_milli(core, node) + 1000;
+    record->u.strike.job = job->d.job;
+    record->u.strike.barred = second_of_kind(core, node, incident->d.owner);
+    record->u.strike.must_pass = repair_validation(incident->d.lane);
     record->node = node->d.node;
     record->job = job->d.job;
     record_subject(record, "node/%s", node->d.name);
@@ -403,6 +415,8 @@ static void evict(struct core *core, const struct job *job, const struct inciden
                                   .code = away ? "evicted" : incident->d.rule,
                                   .actor = "keepstep",
                                   .incident = id,
+                                  .lane = incident->d.lane,
+                                  .fault = incident->d.owner,
                                   .text = incident->d.why});
 }
 
@@ -656,7 +670,15 @@ static enum plan_result no_spare(struct core *core, struct job *job, const char 
         job->waiting_spare = true;
         core_trace(core, "job %s: waits, %s", job->d.name, why);
     }
-    text_copy(job->wait_text, sizeof job->wait_text, why);
+    uint32_t barred = spares_barred(core, job);
+    if (barred > 0) {
+        text_format(
+            job->wait_text, sizeof job->wait_text,
+            "%.90s; %u more had two faults of a kind in a day: keepstep undrain gives %s back", why,
+            barred, text_plural(barred, "it", "them"));
+    } else {
+        text_copy(job->wait_text, sizeof job->wait_text, why);
+    }
     return PLAN_WAITS;
 }
 

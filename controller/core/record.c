@@ -66,6 +66,8 @@ enum record_owner record_owner(uint16_t kind)
     case RECORD_mark_cleared_kind:
     case RECORD_strike_kind:
     case RECORD_node_fence_kind:
+    case RECORD_repair_moved_kind:
+    case RECORD_validation_set_kind:
         return RECORD_OF_NODE;
     case RECORD_acted_kind:
     case RECORD_foreign_seen_kind: /* said again with the next report */

@@ -24,6 +24,7 @@ enum {
     ORDER_SIZE = 16,
     HOSTLIST_TEXT_SIZE = 512,
     EXIT_CODES_MAX = 8,
+    BARRED_MAX = 4, /* jobs that do not take a node again: the last ones */
     RECORD_VERSION = 1,
 };
 
@@ -142,6 +143,23 @@ enum {
     X(S, U64, reserve_gap_ms, 1)  /* expected between two failures of one node */                  \
     X(S, U64, reserve_away_ms, 1) /* expected until a node that failed is back */
 
+/* A node's repair. With state none: what the last one came to. */
+#define REPAIR_FIELDS(X, S)                                                                        \
+    X(S, WORD, repair, repair_state)                                                               \
+    X(S, WORD, repair_lane, repair_lane)                                                           \
+    X(S, WORD, repair_fault, fault_owner) /* whose fault it was that it mends */                   \
+    X(S, U32, repair_incident, 1)         /* 0: of none that is known */                           \
+    X(S, U32, repair_order, 1)    /* counts the hooks that were ordered for this node, ever */     \
+    X(S, U32, repair_try, 1)      /* … and for this fault */                                     \
+    X(S, U64, repair_fault_ms, 1) /* service time of the fault */                                  \
+    X(S, TEXT, repair_text, TEXT_SIZE)
+
+/* What the node must show before it may be used. */
+#define VALIDATION_FIELDS(X, S)                                                                    \
+    X(S, WORD, must_pass, validation)                                                              \
+    X(S, BOOL, validate_asked, 1) /* by an operator: not only once no mark is left */              \
+    X(S, TEXT, validate_text, TEXT_SIZE)
+
 /* ---- facts ------------------------------------------------------------------------------- */
 
 #define RECORD_store_opened(X, S)                                                                  \
@@ -175,6 +193,8 @@ enum {
     X(S, U32, attempt, 1)                                                                          \
     X(S, BOOL, waived, 1)       /* … and a person vouches that nothing runs: see mark_waive() */ \
     X(S, U64, fact_sequence, 1) /* of the fact that set it, of the node's agent; 0: none did */    \
+    X(S, WORD, lane, repair_lane) /* what mends that; none: nothing that a program could do */     \
+    X(S, WORD, fault, fault_owner)                                                                 \
     X(S, TEXT, text, TEXT_SIZE)
 #define RECORD_mark_cleared(X, S)                                                                  \
     X(S, U32, node, 1)                                                                             \
@@ -186,7 +206,10 @@ enum {
     X(S, U32, node, 1)                                                                             \
     X(S, U32, incident, 1)                                                                         \
     X(S, WORD, owner, fault_owner)                                                                 \
-    X(S, U32, weight_milli, 1) /* of all its strikes now, each halved every 7 days */
+    X(S, U32, weight_milli, 1) /* of all its strikes now, each halved every 7 days */              \
+    X(S, U32, job, 1)                                                                              \
+    X(S, BOOL, barred, 1) /* the second of its kind in a day: that job does not take it again */   \
+    X(S, WORD, must_pass, validation)
 #define RECORD_job_submitted(X, S) X(S, U32, job, 1) JOB_SPEC_FIELDS(X, S)
 #define RECORD_job_moved(X, S)                                                                     \
     X(S, U32, job, 1)                                                                              \
@@ -318,6 +341,15 @@ enum {
 #define RECORD_node_fence(X, S)        X(S, U32, node, 1) X(S, WORD, state, fence_state)
 #define RECORD_rollback_approved(X, S) X(S, U32, job, 1) X(S, TEXT, actor, NAME_SIZE)
 
+#define RECORD_repair_moved(X, S)                                                                  \
+    X(S, U32, node, 1)                                                                             \
+    X(S, BOOL, repaired, 1) /* none: by its checks, or by the word of who mended it */             \
+    REPAIR_FIELDS(X, S)
+#define RECORD_validation_set(X, S)                                                                \
+    X(S, U32, node, 1)                                                                             \
+    X(S, BOOL, forgiven, 1) /* by an operator: no job is barred from it any more */                \
+    VALIDATION_FIELDS(X, S)
+
 #define RECORD_interval_chosen(X, S) X(S, U32, job, 1) INTERVAL_FIELDS(X, S)
 #define RECORD_reserve_chosen(X, S)  X(S, U32, job, 1) RESERVE_FIELDS(X, S)
 /* The job has fewer ready spares than it is to have, or has enough again. */
@@ -365,6 +397,12 @@ enum {
     X(S, U32, job, 1)          /* whose slot it holds; 0 = none */                                 \
     X(S, U32, slot, 1)                                                                             \
     X(S, U64, fact_sequence, 1) /* of the last fact of its agent's that had an effect */           \
+    X(S, U64S, struck_service_ms, fault_owner_count) /* the last strike of each kind; 0 = none */  \
+    X(S, U64S, barred_jobs, BARRED_MAX)              /* that do not take it again; 0 = free */     \
+    REPAIR_FIELDS(X, S)                                                                            \
+    X(S, U64, repair_service_ms, 1) /* since when it is in that state */                           \
+    VALIDATION_FIELDS(X, S)                                                                        \
+    X(S, U64, validate_service_ms, 1) /* since when that is asked, or when it was passed */        \
     NODE_SESSION_FIELDS(X, S)
 #define RECORD_image_mark(X, S)                                                                    \
     RECORD_mark_set(X, S) X(S, U64, since_service_ms, 1) X(S, U64, since_wall_ms, 1)
@@ -516,6 +554,8 @@ enum {
     K(48, interval_chosen)                                                                         \
     K(49, reserve_chosen)                                                                          \
     K(50, spares_low)                                                                              \
+    K(51, repair_moved)                                                                            \
+    K(52, validation_set)                                                                          \
     K(64, image_core)                                                                              \
     K(65, image_node)                                                                              \
     K(66, image_mark)                                                                              \

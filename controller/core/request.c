@@ -429,6 +429,7 @@ void request_handle(struct core *core, const struct request *request)
 {
     bool full = core->pending_records >= core->limits.pending_records;
     core->look = true;
+    core->repair_stirred = true;
     if (full && request->verb != REQUEST_CANCEL) {
         request_reply(core, request, -EAGAIN, 0, false,
                       "the store does not keep up: %u %s; only a cancel is accepted until it does",
@@ -485,6 +486,9 @@ void request_handle(struct core *core, const struct request *request)
         return;
     case REQUEST_AUTOMATION:
         automation(core, request);
+        return;
+    case REQUEST_VALIDATE:
+        request_validate(core, request);
         return;
     }
 }

@@ -179,14 +179,57 @@ void request_cordon(struct core *core, const struct request *request)
                   text_plural(request->node_count, "is", "are"));
 }
 
+/* Whether this request takes any mark of the node away, and whether one of them says that something
+ * is wrong with it. */
+static bool takes_marks(const struct core *core, const struct request *request,
+                        const struct node *node, bool *ret_health)
+{
+    bool takes = node->d.repair == REPAIR_PERSON;
+    *ret_health = takes;
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        bool own = d->owner == MARK_OPERATOR;
+        bool named = request->clear_code[0] != '\0' && text_equal(d->code, request->clear_code);
+        if (d->node == node->d.node && (own || named)) {
+            takes = true;
+        }
+        *ret_health = *ret_health || (d->node == node->d.node && d->owner == MARK_HEALTH);
+    }
+    return takes || (request->accept_inventory && *ret_health);
+}
+
+/* Given back by a person: it must show that it is fit, or the person vouches for it. Before the marks
+ * go: without them it would be used at once. */
+static void undrain_validation(struct core *core, const struct request *request, struct node *node)
+{
+    bool health;
+    bool takes = takes_marks(core, request, node, &health);
+    bool waits = node->d.must_pass != VALIDATION_NONE;
+    char why[TEXT_SIZE];
+    if (node->d.job != 0 || node->d.repair == REPAIR_ORDERED) {
+        return;
+    }
+    if (request->skip_validation && (takes || waits)) {
+        validate_waive(core, node, request->actor, request->reason);
+    } else if (takes) {
+        text_format(why, sizeof why, "given back by %s", request->actor);
+        validate_require(core, node, health ? VALIDATION_FULL : VALIDATION_QUICK, false, why);
+    }
+}
+
 /* Takes the operator's own marks away, and any mark whose code is named. Says what remains. */
 static void undrain_one(struct core *core, const struct request *request, struct node *node,
                         bool only_cordon)
 {
-    mark_clear(core, node, MARK_OPERATOR, "cordon", request->actor, request->reason);
     if (only_cordon) {
+        mark_clear(core, node, MARK_OPERATOR, "cordon", request->actor, request->reason);
         return;
     }
+    undrain_validation(core, request, node);
+    if (node->d.barred_jobs[0] != 0) {
+        validate_forgive(core, node, request->actor, request->reason);
+    }
+    mark_clear(core, node, MARK_OPERATOR, "cordon", request->actor, request->reason);
     mark_clear(core, node, MARK_OPERATOR, "drain", request->actor, request->reason);
     if (text_equal(request->clear_code, "unproven")) {
         mark_waive(core, node, request->actor, request->reason);
@@ -200,11 +243,49 @@ static void undrain_one(struct core *core, const struct request *request, struct
         node_accept_inventory(core, node);
         mark_clear(core, node, MARK_HEALTH, "inventory", request->actor, request->reason);
     }
+    (void)repair_give_back(core, node, request); /* the answer says what is left */
+    node_settle(core, node);
+}
+
+/* What follows for those that were given back. */
+static void say_undrained(struct core *core, const struct request *request)
+{
+    uint32_t repairs = 0;
+    uint32_t full = 0;
+    uint32_t quick = 0;
+    for (uint32_t i = 0; i < request->node_count; i++) {
+        const struct node *node = core_node(core, request->nodes[i]);
+        repairs += node->d.repair != REPAIR_NONE ? 1 : 0;
+        full += node->d.must_pass == VALIDATION_FULL ? 1 : 0;
+        quick += node->d.must_pass == VALIDATION_QUICK ? 1 : 0;
+    }
+    const char *nodes = text_plural(request->node_count, "node", "nodes");
+    if (repairs > 0) {
+        request_reply(core, request, 0, 0, true,
+                      "%u %s; %u %s being repaired: checked once that has ended, then spare",
+                      request->node_count, nodes, repairs, text_plural(repairs, "is", "are"));
+    } else if (full > 0) {
+        request_reply(core, request, 0, 0, true, "%u %s: validating (full), then spare",
+                      request->node_count, nodes);
+    } else if (quick > 0) {
+        request_reply(core, request, 0, 0, true, "%u %s: validating (quick), then spare",
+                      request->node_count, nodes);
+    } else {
+        request_reply(core, request, 0, 0, true, "%u %s: checked, then spare", request->node_count,
+                      nodes);
+    }
 }
 
 void request_undrain(struct core *core, const struct request *request, bool only_cordon)
 {
     if (!nodes_exist(core, request)) {
+        return;
+    }
+    if (request->skip_validation && request->reason[0] == '\0') {
+        request_reply(core, request, -EINVAL, 0, false,
+                      "validation is not skipped without a reason: who vouches for %s, and why; "
+                      "nothing was changed",
+                      text_plural(request->node_count, "the node", "the nodes"));
         return;
     }
     for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
@@ -226,10 +307,53 @@ void request_undrain(struct core *core, const struct request *request, bool only
                       request->node_count, text_plural(request->node_count, "node", "nodes"), left,
                       core->nodes[example->d.node - 1].d.name, WORD(mark_owner, example->d.owner),
                       example->d.code, example->d.text);
-    } else {
+    } else if (only_cordon || request->dry_run) {
         request_reply(core, request, 0, 0, true, "%u %s: checked, then spare", request->node_count,
                       text_plural(request->node_count, "node", "nodes"));
+    } else {
+        say_undrained(core, request);
     }
+}
+
+void request_validate(struct core *core, const struct request *request)
+{
+    const char *level = WORD(validation, request->validation);
+    char why[TEXT_SIZE];
+    if (!nodes_exist(core, request)) {
+        return;
+    }
+    for (uint32_t i = 0; i < request->node_count; i++) {
+        const struct node *node = core_node(core, request->nodes[i]);
+        const struct job *job = core_job(core, node->d.job);
+        if (job != NULL) {
+            request_reply(core, request, -EBUSY, job->d.job, false,
+                          "%s holds slot %u of %s, and checks would disturb it; keepstep drain %s "
+                          "first; nothing was changed",
+                          node->d.name, node->d.slot, job->d.name, node->d.name);
+            return;
+        }
+        if (node->d.repair != REPAIR_NONE && node->d.repair != REPAIR_PERSON) {
+            request_reply(core, request, -EBUSY, 0, false,
+                          "%s is being repaired and is checked after that: keepstep describe node "
+                          "%s; nothing was changed",
+                          node->d.name, node->d.name);
+            return;
+        }
+    }
+    text_sentence(why, sizeof why, "asked for by %s%s%.100s", request->actor,
+                  request->reason[0] != '\0' ? ": " : "", request->reason);
+    for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
+        struct node *node = node_at(core, request->nodes[i]);
+        validate_require(core, node, request->validation, true, why);
+        node_settle(core, node);
+    }
+    if (!request->dry_run) {
+        request_audit(core, request, "validate", "nodes", level);
+    }
+    request_reply(core, request, 0, 0, true,
+                  "%u %s: validating (%s); keepstep describe node %s says how it ended",
+                  request->node_count, text_plural(request->node_count, "node", "nodes"), level,
+                  core_node(core, request->nodes[0])->d.name);
 }
 
 void request_remove(struct core *core, const struct request *request)

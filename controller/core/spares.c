@@ -24,6 +24,7 @@
 #include "proto/base/duration.h"
 
 enum {
+    BARRED_MS = 7 * 24 * 3600 * 1000,
     SETTLE_MS = 10000,
     COUNT_MS = 1000, /* they are counted once in so long: that is a walk over all nodes */
     CHOOSE_MS = 600000,
@@ -37,8 +38,22 @@ static int exclude_one(const char *name, void *context)
     return text_equal(name, context);
 }
 
-static bool fits(const struct job *job, const struct node *node)
+/* It has failed twice in the same way within a day, at last under this job: not for a week after its
+ * last fault, or until an operator gives it back. */
+static bool is_barred(const struct core *core, const struct job *job, const struct node *node)
 {
+    bool barred = false;
+    for (uint32_t i = 0; i < BARRED_MAX; i++) {
+        barred = barred || node->d.barred_jobs[i] == job->d.job;
+    }
+    return barred && service_now(core) - node->d.strike_service_ms < BARRED_MS;
+}
+
+static bool fits(const struct core *core, const struct job *job, const struct node *node)
+{
+    if (is_barred(core, job, node)) {
+        return false;
+    }
     if (job->d.pool[0] != '\0' && !text_equal(job->d.pool, node->d.pool)) {
         return false;
     }
@@ -52,7 +67,7 @@ static bool fits(const struct job *job, const struct node *node)
 
 static bool suits(const struct core *core, const struct job *job, const struct node *node)
 {
-    return core_node_usable(core, node) && fits(job, node);
+    return core_node_usable(core, node) && fits(core, job, node);
 }
 
 /* The one walk over all nodes: those that some job could take, kept for nobody yet. */
@@ -73,7 +88,17 @@ static uint32_t count_suiting(const struct core *core, const struct job *job)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < core->shares->count; i++) {
-        count += fits(job, core_node(core, core->shares->ids[i])) ? 1 : 0;
+        count += fits(core, job, core_node(core, core->shares->ids[i])) ? 1 : 0;
+    }
+    return count;
+}
+
+uint32_t spares_barred(const struct core *core, const struct job *job)
+{
+    uint32_t count = 0;
+    list_usable(core);
+    for (uint32_t i = 0; i < core->shares->count; i++) {
+        count += is_barred(core, job, core_node(core, core->shares->ids[i])) ? 1 : 0;
     }
     return count;
 }
@@ -122,7 +147,7 @@ static bool can_be_met(const struct core *core, const struct job *job, uint32_t 
     for (uint32_t i = 0; i < core->node_count && count < wants; i++) {
         const struct node *node = &core->nodes[i];
         bool is_free = node->d.job == 0 && !node->d.removed && !node->set_aside;
-        count += is_free && fits(job, node) ? 1 : 0;
+        count += is_free && fits(core, job, node) ? 1 : 0;
     }
     return count >= wants;
 }
@@ -151,7 +176,7 @@ static uint32_t give_some(const struct core *core, const struct job *job, const 
     for (uint32_t i = shares->count; i-- > 0 && got < wants;) {
         const struct node *node = core_node(core, shares->ids[i]);
         uint32_t *kept_for = &shares->kept_for[node->d.node - 1];
-        if (*kept_for == 0 && fits(job, node) && fits(asks, node) == common) {
+        if (*kept_for == 0 && fits(core, job, node) && fits(core, asks, node) == common) {
             *kept_for = job->d.job;
             got++;
         }

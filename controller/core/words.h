@@ -200,6 +200,28 @@
     X(LOST_REBOOTED, "rebooted")                                                                   \
     X(LOST_GONE, "said goodbye")
 
+/* How far a node's repair is. The moves are in repair.c beside their diagram. */
+#define REPAIR_STATE(X)                                                                            \
+    X(REPAIR_NONE, "none")                                                                         \
+    X(REPAIR_WAITING, "waiting")                                                                   \
+    X(REPAIR_ORDERED, "ordered")                                                                   \
+    X(REPAIR_VALIDATING, "validating")                                                             \
+    X(REPAIR_PERSON, "person")
+
+/* The site's programs that mend nodes: the keys hooks.WORD of the controller's file. */
+#define REPAIR_HOOK(X)                                                                             \
+    X(HOOK_NONE, "none")                                                                           \
+    X(HOOK_GPU_RESET, "gpu_reset")                                                                 \
+    X(HOOK_REBOOT, "reboot")                                                                       \
+    X(HOOK_DIAG, "diag")                                                                           \
+    X(HOOK_TICKET, "ticket")
+
+/* What a node must show before it may be used again. */
+#define VALIDATION(X)                                                                              \
+    X(VALIDATION_NONE, "none")                                                                     \
+    X(VALIDATION_QUICK, "quick")                                                                   \
+    X(VALIDATION_FULL, "full")
+
 #define WORD_SETS(X)                                                                               \
     X(node_life, NODE_LIFE)                                                                        \
     X(mark_owner, MARK_OWNER)                                                                      \
@@ -223,7 +245,10 @@
     X(severity, SEVERITY)                                                                          \
     X(fact_source, FACT_SOURCE)                                                                    \
     X(fence_state, FENCE_STATE)                                                                    \
-    X(lost_how, LOST_HOW)
+    X(lost_how, LOST_HOW)                                                                          \
+    X(repair_state, REPAIR_STATE)                                                                  \
+    X(repair_hook, REPAIR_HOOK)                                                                    \
+    X(validation, VALIDATION)
 
 #define WORDS_ENUM(constant, word)  constant,
 #define WORDS_COUNT(constant, word) +1

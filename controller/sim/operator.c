@@ -277,6 +277,9 @@ void operator_heal(struct sim *sim)
                 undrain(sim, node, mark->d.owner == MARK_OPERATOR ? "" : mark->d.code);
             }
         }
+        if (core_node(core, node)->d.barred_jobs[0] != 0) {
+            undrain(sim, node, "");
+        }
         if (core_mark_count(core, node) > 0) {
             struct sim_request *request = operator_request(sim, REQUEST_UNCORDON);
             request->nodes[0] = node;

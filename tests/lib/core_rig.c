@@ -101,6 +101,34 @@ static void fence(struct rig *rig, uint32_t id)
     }
 }
 
+/* Said again it is the same program for the same order: it goes on, or runs once more. */
+static void mend(struct rig *rig, const struct action *action)
+{
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        struct rig_node *node = &rig->nodes[i];
+        if (text_equal(node->name, core_node(rig->core, action->node)->d.name)) {
+            rig->repairs[i] += node->repair_order != action->u.repair.order ? 1 : 0;
+            rig->hook_starts++;
+            node->repair_order = action->u.repair.order;
+            node->repair_hook = action->u.repair.hook;
+            node->repair_end_ms = rig->now_ms + rig->hook_ms;
+        }
+    }
+}
+
+static void end_hooks(struct rig *rig)
+{
+    for (uint32_t i = 0; i < rig->node_count && !rig->dead; i++) {
+        struct rig_node *node = &rig->nodes[i];
+        uint8_t how = rig->hooks[node->repair_hook];
+        if (node->repair_end_ms != 0 && rig->now_ms >= node->repair_end_ms &&
+            how != RIG_HOOK_HANGS) {
+            rig_end_hook(rig, i, how == RIG_HOOK_WORKS,
+                         how == RIG_HOOK_WORKS ? "done" : "exit 1: no route to the BMC");
+        }
+    }
+}
+
 static void carry_out(struct rig *rig, const struct core_output *output)
 {
     /* The next step reuses the output's memory, and delivering may step: work on a copy. */
@@ -120,6 +148,8 @@ static void carry_out(struct rig *rig, const struct core_output *output)
             rig_event(rig, EVENT_CLOSED, action->session);
         } else if (action->kind == ACTION_FENCE) {
             fence(rig, action->node);
+        } else if (action->kind == ACTION_REPAIR) {
+            mend(rig, action);
         } else if (action->kind == ACTION_PING) {
             struct event event = {.kind = EVENT_PINGED, .session = action->session};
             event.u.pinged_alive = node != NULL && node->agent_up;
@@ -171,6 +201,8 @@ struct rig *rig_create_with(uint32_t nodes, uint64_t seed, const struct core_lim
     rig->nodes = mem_alloc(nodes, sizeof *rig->nodes);
     rig->starts = mem_alloc(nodes, sizeof *rig->starts);
     rig->fences = mem_alloc(nodes, sizeof *rig->fences);
+    rig->repairs = mem_alloc(nodes, sizeof *rig->repairs);
+    rig->hook_ms = 20000;
     rig->record_room = RECORDS_FIRST;
     rig->records = mem_alloc(rig->record_room, sizeof *rig->records);
     rig->limits = *limits;
@@ -204,6 +236,7 @@ struct rig *rig_free(struct rig *rig)
     mem_free(rig->nodes);
     mem_free(rig->starts);
     mem_free(rig->fences);
+    mem_free(rig->repairs);
     return mem_free(rig);
 }
 
@@ -222,7 +255,7 @@ void rig_hello(struct rig *rig, uint32_t index, uint64_t session, uint64_t incar
     const struct rig_node *node = &rig->nodes[index];
     struct msg_hello hello = {.incarnation = incarnation,
                               .clean_boot = node->clean,
-                              .protocol = 1,
+                              .protocol = 1 << 16 | (node->old_protocol ? 0 : VALIDATE_MINOR),
                               .peer_port = node->no_peer ? 0 : 7445,
                               .term_seen = node->term_seen};
     text_copy(hello.cluster_id, CLUSTER_ID_SIZE, node->cluster_id);
@@ -301,6 +334,7 @@ static void tick(struct rig *rig)
             rig_write(rig, i);
         }
     }
+    end_hooks(rig);
     if (!rig->dead && rig->now_ms >= core_deadline_ms(rig->core)) {
         rig_event(rig, EVENT_TICK, 0);
     }

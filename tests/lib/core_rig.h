@@ -18,6 +18,8 @@ enum {
 
 /* What the site's fencing hook does; it is there only with config.fence_hook. */
 enum rig_fence { RIG_FENCE_WORKS, RIG_FENCE_FAILS, RIG_FENCE_HANGS };
+/* What becomes of a hook that mends a node. They are there with config.repair_hooks. */
+enum rig_hook { RIG_HOOK_WORKS, RIG_HOOK_FAILS, RIG_HOOK_HANGS };
 enum rig_peer { RIG_PEER_OK, RIG_PEER_REFUSED, RIG_PEER_SILENT, RIG_PEER_NOTHING };
 
 struct rig_attempt {
@@ -64,12 +66,20 @@ struct rig_node {
     uint8_t stuck;           /* … those of these bits in this phase, when there are any */
     uint8_t stuck_phase;     /* enum rank_phase */
     bool check_fails;
+    bool validation_fails;
+    bool ignore_validation;
+    uint32_t validations; /* times it was asked, said again or not */
+    uint8_t validation_level;
+    uint64_t repair_end_ms; /* the hook that runs for it ends then; 0 = none runs */
+    uint32_t repair_order;
+    uint8_t repair_hook;
     bool ignore_check;
-    bool ignore_run; /* an order to run finds nobody */
-    bool no_launch;  /* it cannot start ranks, and says so */
-    bool no_peer;    /* it does not answer peers: says hello without a peer port */
-    bool port_never; /* every port proof fails */
-    bool port_taken; /* first port proof fails */
+    uint16_t old_protocol; /* it speaks that minor version less one; 0: the present one */
+    bool ignore_run;       /* an order to run finds nobody */
+    bool no_launch;        /* it cannot start ranks, and says so */
+    bool no_peer;          /* it does not answer peers: says hello without a peer port */
+    bool port_never;       /* every port proof fails */
+    bool port_taken;       /* first port proof fails */
     uint64_t fact_sequence;
     struct msg_peers peers; /* as told last */
     uint32_t peers_heard;   /* times */
@@ -111,9 +121,13 @@ struct rig {
     uint32_t record_room;
     uint32_t commit_ends[RIG_RECORDS_MAX]; /* record_count after each commit that held any */
     uint32_t commit_count;
-    uint64_t *starts; /* processes started on each node in all */
-    uint8_t fence;    /* enum rig_fence */
-    uint32_t *fences; /* how often the hook was started for each node */
+    uint64_t *starts;                 /* processes started on each node in all */
+    uint8_t fence;                    /* enum rig_fence */
+    uint32_t *fences;                 /* how often the hook was started for each node */
+    uint8_t hooks[repair_hook_count]; /* enum rig_hook */
+    uint32_t hook_ms;                 /* so long they take; default 20 s */
+    uint32_t *repairs;    /* orders of each node that a hook was started for, each once */
+    uint32_t hook_starts; /* in all, said again or not */
     int32_t reply_result;
     uint32_t reply_job;
     bool reply_changed;
@@ -180,6 +194,8 @@ void rig_kill_node(struct rig *rig, uint32_t node, uint8_t peer); /* agent and r
 void rig_quiet(struct rig *rig, uint32_t node, uint8_t peer);     /* stands still, no FIN */
 void rig_wake(struct rig *rig, uint32_t node);                    /* … and goes on */
 void rig_boot(struct rig *rig, uint32_t node, bool clean); /* another boot, nothing runs there */
+/* The hook that runs for this node ends; a reboot that works is one, also of a dead host. */
+void rig_end_hook(struct rig *rig, uint32_t node, bool ok, const char *said);
 void rig_kill_agent(struct rig *rig, uint32_t node, uint8_t peer); /* its ranks live on */
 void rig_end_rank(struct rig *rig, uint32_t node, uint32_t index, uint8_t state, int32_t code);
 void rig_end_all(struct rig *rig, uint32_t job, uint8_t state, int32_t code);

@@ -135,6 +135,22 @@ void rig_wake(struct rig *rig, uint32_t index)
     }
 }
 
+void rig_end_hook(struct rig *rig, uint32_t index, bool ok, const char *said)
+{
+    struct rig_node *node = &rig->nodes[index];
+    struct event event = {.kind = EVENT_REPAIRED};
+    bool reboots = node->repair_hook == HOOK_REBOOT && ok;
+    node->repair_end_ms = 0;
+    event.u.repaired.node = core_node_find(rig->core, node->name);
+    event.u.repaired.order = node->repair_order;
+    event.u.repaired.ok = ok;
+    text_copy(event.u.repaired.text, TEXT_SIZE, said);
+    if (reboots) {
+        rig_boot(rig, index, false);
+    }
+    rig_step(rig, &event);
+}
+
 void rig_boot(struct rig *rig, uint32_t index, bool clean)
 {
     struct rig_node *node = &rig->nodes[index];

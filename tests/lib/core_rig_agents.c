@@ -110,6 +110,20 @@ static void obey_check(struct rig *rig, struct rig_node *node, const struct msg_
     rig_send(rig, (uint32_t)(node - rig->nodes), &m);
 }
 
+static void obey_validate(struct rig *rig, struct rig_node *node, const struct msg_validate *ask)
+{
+    struct message m = {.kind = MSG_VALIDATED};
+    node->validations++;
+    node->validation_level = ask->level;
+    if (node->ignore_validation) {
+        return;
+    }
+    m.u.validated.nonce = ask->nonce;
+    m.u.validated.ok = !node->validation_fails;
+    text_copy(m.u.validated.text, TEXT_SIZE, node->validation_fails ? "gpu 0: ECC errors" : "");
+    rig_send(rig, (uint32_t)(node - rig->nodes), &m);
+}
+
 static void obey_ask(struct rig *rig, struct rig_node *node, const struct msg_peer_ask *ask)
 {
     struct message m = {.kind = MSG_PEER_SAID};
@@ -150,6 +164,9 @@ void rig_deliver(struct rig *rig, struct rig_node *node, const struct message *m
         return;
     case MSG_CHECK:
         obey_check(rig, node, &m->u.check);
+        return;
+    case MSG_VALIDATE:
+        obey_validate(rig, node, &m->u.validate);
         return;
     case MSG_SAVE_ASK:
         rig_obey_save(rig, node, &m->u.save_ask);

@@ -99,6 +99,10 @@ void show_state(struct play *play)
             size_t used = strlen(spares);
             text_format(spares + used, sizeof spares - used, " %s%s", node->d.name,
                         node->d.life == NODE_PROBATION ? " (probation)" : "");
+        } else if (node->d.repair != REPAIR_NONE) {
+            play_say(play, "%s: %s%s, %s%s%s; repair %s: %s", node->d.name, state, star ? "*" : "",
+                     role, marks[0] != '\0' ? ", marks" : "", marks,
+                     WORD(repair_state, node->d.repair), node->d.repair_text);
         } else if (marks[0] != '\0' || star || !text_equal(state, "healthy")) {
             play_say(play, "%s: %s%s, %s%s%s", node->d.name, state, star ? "*" : "", role,
                      marks[0] != '\0' ? ", marks" : "", marks);
@@ -133,6 +137,12 @@ void show_outcome(const struct rig *rig, struct buf *buf)
         code = buf_printf(buf, "%s: %llu processes started, marks%s%s\n", rig->nodes[i].name,
                           (unsigned long long)rig->starts[i], text,
                           rig->fences[i] > 0 ? ", cut off by the hook" : "");
+        const struct node *node = core_node(rig->core, id);
+        if (code == 0 && node != NULL && node->d.repair_try > 0) {
+            code = buf_printf(buf, "%s: repair %s, %s, %u tried\n", rig->nodes[i].name,
+                              WORD(repair_state, node->d.repair),
+                              WORD(repair_lane, node->d.repair_lane), rig->repairs[i]);
+        }
     }
     CHECK(code == 0);
 }

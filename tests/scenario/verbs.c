@@ -52,6 +52,7 @@ static int run_nodes(struct play *play, const struct words *words, struct err *e
     const char *text = verb_option(words, "grace");
     static const char *const fences[] = {"works", "fails", "hangs"};
     const char *fence = verb_option(words, "fence");
+    const char *hooks = verb_option(words, "hooks");
     uint8_t hook = RIG_FENCE_WORKS;
     int code = text_to_u64(words->at[1], RIG_NODES_MAX, &count);
     code = code < 0 ? code : verb_number(words, "limit", &limit, err);
@@ -66,6 +67,9 @@ static int run_nodes(struct play *play, const struct words *words, struct err *e
     limits.agents = limit != 0 ? (uint32_t)limit : count > 64 ? (uint32_t)count : 64;
     config.start_grace_ms = (uint32_t)grace;
     config.fence_hook = fence != NULL;
+    for (uint8_t i = HOOK_NONE + 1; i < repair_hook_count && hooks != NULL; i++) {
+        config.repair_hooks[i] = strstr(hooks, repair_hook_words[i]) != NULL;
+    }
     play->rig = rig_create_with((uint32_t)count, 1, &limits, &config);
     play->rig->synchronous = true;
     play->rig->fence = hook;
@@ -227,6 +231,8 @@ static int run_node(struct play *play, const struct words *words, struct err *er
         {"ignores-stop", &node->ignore_stop},
         {"fails-check", &node->check_fails},
         {"ignores-check", &node->ignore_check},
+        {"fails-validation", &node->validation_fails},
+        {"ignores-validation", &node->ignore_validation},
         {"ignores-run", &node->ignore_run},
         {"cannot-launch", &node->no_launch},
         {"hides-from-peers", &node->no_peer},
@@ -441,6 +447,50 @@ static int run_begin_save(struct play *play, const struct words *words, struct e
     return 0;
 }
 
+/* hook NAME works|fails|hangs [20s] */
+static int run_hook(struct play *play, const struct words *words, struct err *err)
+{
+    static const char *const ways[] = {"works", "fails", "hangs"};
+    uint8_t hook;
+    uint64_t ms = play->rig->hook_ms;
+    int code = verb_word(repair_hook_words, repair_hook_count, words->at[1], &hook, err);
+    code = code < 0 ? code
+                    : verb_word(ways, ARRAY_SIZE(ways), words->at[2], &play->rig->hooks[hook], err);
+    code = code < 0 || words->count < 4 ? code : duration_parse(words->at[3], &ms, err);
+    play->rig->hook_ms = (uint32_t)ms;
+    return code;
+}
+
+/* until-repair NODE STATE LANE LIMIT */
+static int run_until_repair(struct play *play, const struct words *words, struct err *err)
+{
+    uint32_t index;
+    uint8_t state;
+    uint8_t lane;
+    uint64_t ms;
+    int code = verb_node(play, words->at[1], &index, err);
+    code = code < 0 ? code
+                    : verb_word(repair_state_words, repair_state_count, words->at[2], &state, err);
+    code =
+        code < 0 ? code : verb_word(repair_lane_words, repair_lane_count, words->at[3], &lane, err);
+    code = code < 0 ? code : duration_parse(words->at[4], &ms, err);
+    struct rig *rig = play->rig;
+    const uint64_t lost = rig->lost_ms;
+    for (uint64_t end = rig->now_ms + ms; code == 0; rig_run(rig, 10)) {
+        const struct node *node =
+            core_node(rig->core, core_node_find(rig->core, rig->nodes[index].name));
+        if (!rig->dead && node->d.repair == state && node->d.repair_lane == lane) {
+            return 0;
+        }
+        if (rig->now_ms >= end + (rig->lost_ms - lost)) {
+            return err_set(err, -ETIMEDOUT, "the repair of %s is %s, %s", node->d.name,
+                           WORD(repair_state, node->d.repair),
+                           WORD(repair_lane, node->d.repair_lane));
+        }
+    }
+    return code;
+}
+
 /* ---- messages that no obedient agent sends --------------------------------------------------- */
 
 /* late-report NODE JOB ATTEMPT exit=N: a beat that speaks of an attempt that is over */
@@ -650,7 +700,9 @@ static int run_ask(struct play *play, const struct words *words, struct err *err
 static const struct verb verbs[] = {
     {"nodes", run_nodes, 1,
      "nodes N [limit=N] [rack=N] [others=N] [grace=1s] "
-     "[fence=works|fails|hangs]"},
+     "[fence=works|fails|hangs] [hooks=gpu_reset,reboot,diag,ticket]"},
+    {"until-repair", run_until_repair, 4, "until-repair NODE STATE LANE LIMIT"},
+    {"hook", run_hook, 2, "hook NAME works|fails|hangs [20s]: what becomes of it from now on"},
     {"connect", run_connect, 0, "connect [NODE...]"},
     {"run", run_run, 1, "run 500ms"},
     {"until", run_until, 3, "until JOB STATE|phase PHASE|step N LIMIT"},
@@ -683,10 +735,11 @@ static const struct verb verbs[] = {
     {"stall", run_stall, 1, "stall 40s"},
     {"submit", verb_submit, 2, "submit NAME SLOTS [field=value...]"},
     {"drain", verb_nodes_request, 1, "drain NODE... [now|checkpoint|job-end]"},
-    {"undrain", verb_nodes_request, 1, "undrain NODE... [clear=CODE]"},
+    {"undrain", verb_nodes_request, 1, "undrain NODE... [clear=CODE] [skip-validation]"},
     {"cordon", verb_nodes_request, 1, "cordon NODE..."},
     {"uncordon", verb_nodes_request, 1, "uncordon NODE..."},
     {"remove", verb_nodes_request, 1, "remove NODE..."},
+    {"validate", verb_nodes_request, 1, "validate NODE... [quick|full]"},
     {"cancel", verb_job_request, 1, "cancel JOB"},
     {"hold", verb_job_request, 1, "hold JOB"},
     {"release", verb_job_request, 1, "release JOB"},

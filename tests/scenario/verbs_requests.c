@@ -109,17 +109,23 @@ static int named(const struct named_verb *list, size_t count, const char *name)
 /* drain|undrain|cordon|uncordon|remove NODE... [when] [clear=CODE] */
 int verb_nodes_request(struct play *play, const struct words *words, struct err *err)
 {
-    static const struct named_verb verbs[] = {{"drain", REQUEST_DRAIN},
-                                              {"undrain", REQUEST_UNDRAIN},
-                                              {"cordon", REQUEST_CORDON},
-                                              {"uncordon", REQUEST_UNCORDON},
-                                              {"remove", REQUEST_REMOVE}};
+    static const struct named_verb verbs[] = {
+        {"drain", REQUEST_DRAIN},   {"undrain", REQUEST_UNDRAIN},
+        {"cordon", REQUEST_CORDON}, {"uncordon", REQUEST_UNCORDON},
+        {"remove", REQUEST_REMOVE}, {"validate", REQUEST_VALIDATE}};
     uint32_t ids[SCRIPT_WORDS_MAX];
-    struct request request = {.nodes = ids, .when = WHEN_CHECKPOINT};
+    struct request request = {
+        .nodes = ids, .when = WHEN_CHECKPOINT, .validation = VALIDATION_QUICK};
     request.verb = (uint8_t)named(verbs, ARRAY_SIZE(verbs), words->at[0]);
     for (uint32_t i = 1; i < words->count; i++) {
         uint32_t node;
+        if (text_equal(words->at[i], "skip-validation")) {
+            request.skip_validation = true;
+            continue;
+        }
         if (verb_word(leave_when_words, leave_when_count, words->at[i], &request.when, err) == 0 ||
+            verb_word(validation_words, validation_count, words->at[i], &request.validation, err) ==
+                0 ||
             strncmp(words->at[i], "clear=", 6) == 0) {
             continue;
         }

@@ -1,10 +1,12 @@
 /* marks_random_test.c: C13: whatever happens in whatever order, nobody's mark is taken away by
- * another. Nodes are drained, cordoned, removed, struck by faults, booted, silenced and fenced
- * while a job runs on them and the controller dies now and then; after each act all records since
+ * another. Nodes are drained, cordoned, removed, struck by faults, booted, silenced, fenced and
+ * mended by hooks that work or do not, while a job runs on them and the controller dies now and then; after each act all records since
  * the last one are looked through. A mark goes only
  *
  *   by an operator's request that names its node, and either is for such a mark or names its code
- *   by automation, of those few that automation itself sets and can tell that they are over */
+ *   by automation, of those few that automation itself sets and can tell that they are over
+ *   what a hook can mend: by automation when the node has passed its checks after that, and by an
+ *   operator who gives a node back that waits for a person */
 #include "tests/lib/test.h"
 
 #include <stdio.h>
@@ -23,6 +25,7 @@ struct known_mark {
     uint32_t node;
     uint8_t owner;
     char code[NAME_SIZE];
+    bool mends; /* a lane mends it */
 };
 
 struct world {
@@ -36,6 +39,7 @@ struct world {
     char by_name[NAME_SIZE]; /* … the code that it names */
     uint32_t mark_count;
     struct known_mark marks[MARKS_MAX];
+    uint8_t repair[NODES + 1]; /* enum repair_state_word, by node id */
 };
 
 struct counts {
@@ -43,29 +47,30 @@ struct counts {
     uint64_t set;
     uint64_t by_operators;
     uint64_t by_automation;
+    uint64_t repaired;
 };
 
 /* ---- the judge ----------------------------------------------------------------------------- */
 
-static bool is_automations(const struct record_mark_cleared *u)
+static bool is_automations(const struct world *world, const struct record_mark_cleared *u,
+                           const struct known_mark *mark)
 {
     static const struct {
         uint8_t owner;
         const char *code;
-    } own[] = {{MARK_RECOVERY, "unproven"},
-               {MARK_RECOVERY, "evicted"},
-               {MARK_HEALTH, "agent-silent"},
-               {MARK_HEALTH, "inventory"},
-               {MARK_REPAIR, "goodbye"}};
+    } own[] = {{MARK_RECOVERY, "unproven"},   {MARK_RECOVERY, "evicted"},
+               {MARK_HEALTH, "agent-silent"}, {MARK_HEALTH, "inventory"},
+               {MARK_HEALTH, "validation"},   {MARK_REPAIR, "goodbye"}};
     for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
         if (u->owner == own[i].owner && text_equal(u->code, own[i].code)) {
             return true;
         }
     }
-    return false;
+    return mark->mends && world->repair[u->node] == REPAIR_VALIDATING;
 }
 
-static bool is_asked_for(const struct world *world, const struct record_mark_cleared *u)
+static bool is_asked_for(const struct world *world, const struct record_mark_cleared *u,
+                         const struct known_mark *mark)
 {
     if (world->verb == REQUEST_SUBMIT || world->asked != u->node) {
         return false;
@@ -76,7 +81,8 @@ static bool is_asked_for(const struct world *world, const struct record_mark_cle
         return own && text_equal(u->code, "cordon");
     case REQUEST_UNDRAIN:
         return (own && (text_equal(u->code, "cordon") || text_equal(u->code, "drain"))) ||
-               text_equal(u->code, world->by_name);
+               text_equal(u->code, world->by_name) ||
+               (mark->mends && world->repair[u->node] == REPAIR_PERSON);
     case REQUEST_REMOVE:
         return true;
     default:
@@ -103,6 +109,7 @@ static void mark_is_set(struct world *world, const struct record_mark_set *u)
     assert_true(world->mark_count < MARKS_MAX);
     struct known_mark *mark = &world->marks[world->mark_count++];
     *mark = (struct known_mark){.node = u->node, .owner = u->owner};
+    mark->mends = u->owner == MARK_HEALTH && u->lane != LANE_NONE;
     (void)text_copy(mark->code, NAME_SIZE, u->code);
 }
 
@@ -112,7 +119,7 @@ static void mark_goes(struct world *world, const struct record_mark_cleared *u,
     struct known_mark *mark = find(world, u->node, u->owner, u->code);
     const bool automation = text_equal(u->actor, "keepstep");
     assert_non_null(mark);
-    if (automation ? !is_automations(u) : !is_asked_for(world, u)) {
+    if (automation ? !is_automations(world, u, mark) : !is_asked_for(world, u, mark)) {
         fail_msg("%s/%s of node %u is taken away by %s: %s", WORD(mark_owner, u->owner), u->code,
                  u->node, u->actor, u->text);
     }
@@ -133,6 +140,11 @@ static void look(struct world *world, struct counts *counts)
             mark_is_set(world, &record->u.mark_set);
         } else if (record->kind == RECORD_mark_cleared_kind) {
             mark_goes(world, &record->u.mark_cleared, counts);
+        } else if (record->kind == RECORD_repair_moved_kind) {
+            world->repair[record->u.repair_moved.node] = record->u.repair_moved.repair;
+            counts->repaired += record->u.repair_moved.repaired ? 1 : 0;
+        } else if (record->kind == RECORD_node_removed_kind) {
+            world->repair[record->u.node_removed.node] = REPAIR_NONE;
         }
     }
     uint32_t held = 0;
@@ -228,6 +240,10 @@ static void strike(struct world *world, uint32_t node, uint32_t what)
     case 7:
         say_goodbye(world, node);
         return;
+    case 8:
+        rig->hooks[1 + node % (repair_hook_count - 1)] = (uint8_t)prng_below(&world->prng, 2);
+        rig->nodes[node].validation_fails = !rig->nodes[node].validation_fails;
+        return;
     default:
         say_fact(world, node);
         return;
@@ -260,7 +276,7 @@ static void act(struct world *world, struct counts *counts)
         break;
     case 3:
     case 4:
-        strike(world, node, (uint32_t)prng_below(&world->prng, 9));
+        strike(world, node, (uint32_t)prng_below(&world->prng, 11));
         break;
     case 5:
         come_back(world, node);
@@ -280,9 +296,32 @@ static void act(struct world *world, struct counts *counts)
         }
         break;
     }
-    rig_run(world->rig,
-            prng_below(&world->prng, 4) == 0 ? 3000 : 10 * prng_below(&world->prng, 30));
+    const bool hooks = world->rig->config.repair_hooks[HOOK_REBOOT];
+    rig_run(world->rig, hooks && prng_below(&world->prng, 12) == 0 ? 70000 /* a repair's turn */
+                        : prng_below(&world->prng, 4) == 0         ? 3000
+                                                           : 10 * prng_below(&world->prng, 30));
     look(world, counts);
+}
+
+/* Every other site has hooks. */
+static struct rig *site(uint64_t seed)
+{
+    const struct core_limits limits = {.agents = NODES,
+                                       .jobs = 16,
+                                       .slots = 64,
+                                       .incidents = 64,
+                                       .facts = 512,
+                                       .recoveries = 64,
+                                       .checkpoints = 64,
+                                       .foreign = 16,
+                                       .pending_records = 100000};
+    struct core_config config = {0};
+    for (uint32_t i = HOOK_NONE + 1; i < repair_hook_count; i++) {
+        config.repair_hooks[i] = seed % 2 == 0;
+    }
+    struct rig *rig = rig_create_with(NODES, seed, &limits, &config);
+    rig->hook_ms = 2000;
+    return rig;
 }
 
 static void nobody_takes_anothers_mark(void **state)
@@ -295,7 +334,7 @@ static void nobody_takes_anothers_mark(void **state)
         memset(world, 0, sizeof(*world));
         world->verb = REQUEST_SUBMIT;
         prng_seed(&world->prng, seed);
-        world->rig = rig_create_small(NODES, seed);
+        world->rig = site(seed);
         rig_connect_all(world->rig);
         submit(world);
         for (uint32_t i = 0; i < ACTS; i++) {
@@ -306,10 +345,11 @@ static void nobody_takes_anothers_mark(void **state)
     }
     (void)mem_free(world);
     print_message("%llu records; marks set %llu times, taken away by operators %llu times and by "
-                  "automation %llu times\n",
+                  "automation %llu times; %llu repairs\n",
                   (unsigned long long)counts.records, (unsigned long long)counts.set,
-                  (unsigned long long)counts.by_operators,
-                  (unsigned long long)counts.by_automation);
+                  (unsigned long long)counts.by_operators, (unsigned long long)counts.by_automation,
+                  (unsigned long long)counts.repaired);
+    assert_true(counts.repaired > SEEDS);
     assert_true(counts.by_operators > 10 * SEEDS && counts.by_automation > 10 * SEEDS);
 }
 

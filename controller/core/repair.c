@@ -1,0 +1,576 @@
+/* repair.c: a node that left for a fault comes back: the site's programs mend it, checks prove it.
+ *
+ *                      +------------------- the next lane --------------------+
+ *                      v                                                      |
+ *   none --a fault--> waiting --its turn--> ordered --hook ended 0--> validating --passed--> none
+ *    | ^                |                    | |  |                       |      (marks go, checking,
+ *    | +-- an operator's, or no fault left --+-|--|-----------------------+       probation)
+ *    |                  |                      |  +--hook failed, 30 min--> the next lane
+ *    +--no hook is left-+------> person <------+
+ *                                  |         a ticket was filed, or no lane is left
+ *                                  +--undrain by an operator--> none
+ *
+ * The fault is a mark of level `leave` that says which lane mends it, or recovery/unproven: a node
+ * that is lost, or cannot prove itself empty, is power-cycled. Lanes and what follows them are the
+ * second table. A node is not touched before people and slow news had their time (60 s; 2 min when
+ * it is silent: most of those come back by themselves), while automation is held, or while eight
+ * others are being mended. From the order on it stays out of use until its hook has ended, whatever
+ * becomes of its marks: a program of the site may still do anything to it.
+ *
+ * Every move is a record, and a hook starts after it. A controller that finds `ordered` starts the
+ * hook again with the same order: as with fencing, the hook must bear that. Answers of older orders
+ * change nothing. */
+#include <string.h>
+
+#include "controller/core/impl.h"
+
+enum {
+    REPAIRS_AT_ONCE = 8,
+    FAULT_WAIT_MS = 60000,
+    SILENT_WAIT_MS = 120000,
+    HOOK_MS = 30 * 60000,
+    HOOK_SLACK_MS = 60000, /* the driver ends it at HOOK_MS and says so */
+    PASS_MS = 30 * 60000,  /* from the hook's end to a passed validation */
+    SAME_KIND_MS = 24 * 3600 * 1000,
+};
+
+#define TO(state) (1u << (state))
+static const uint8_t moves[repair_state_count] = {
+    [REPAIR_NONE] = TO(REPAIR_WAITING) | TO(REPAIR_ORDERED) | TO(REPAIR_PERSON),
+    [REPAIR_WAITING] = TO(REPAIR_ORDERED) | TO(REPAIR_PERSON) | TO(REPAIR_NONE),
+    [REPAIR_ORDERED] = TO(REPAIR_ORDERED) | TO(REPAIR_WAITING) | TO(REPAIR_VALIDATING) |
+                       TO(REPAIR_PERSON) | TO(REPAIR_NONE),
+    [REPAIR_VALIDATING] =
+        TO(REPAIR_ORDERED) | TO(REPAIR_WAITING) | TO(REPAIR_PERSON) | TO(REPAIR_NONE),
+    [REPAIR_PERSON] = TO(REPAIR_NONE),
+};
+
+/* weight: of two faults the heavier one is mended. alive: its hook needs a host that answers and
+ * runs no ranks. A lane without a row has no hook: a person is asked. */
+static const struct lane {
+    uint8_t hook;
+    uint8_t next;
+    uint8_t validation;
+    uint8_t weight;
+    bool alive;
+} lanes[repair_lane_count] = {
+    [LANE_GPU_RESET] = {HOOK_GPU_RESET, LANE_REBOOT, VALIDATION_QUICK, 1, true},
+    [LANE_REBOOT] = {HOOK_REBOOT, LANE_DIAG, VALIDATION_QUICK, 2, false},
+    [LANE_DIAG] = {HOOK_DIAG, LANE_RMA, VALIDATION_FULL, 3, true},
+    [LANE_RMA] = {HOOK_TICKET, LANE_NONE, VALIDATION_FULL, 4, false},
+    [LANE_NETWORK] = {HOOK_TICKET, LANE_NONE, VALIDATION_FULL, 5, false},
+    [LANE_STORAGE] = {HOOK_TICKET, LANE_NONE, VALIDATION_FULL, 6, false},
+};
+
+bool repair_move_allowed(uint8_t from, uint8_t to)
+{
+    return from < repair_state_count && to < repair_state_count && (moves[from] & TO(to)) != 0;
+}
+
+uint8_t repair_validation(uint8_t lane)
+{
+    uint8_t level = lane < repair_lane_count ? lanes[lane].validation : VALIDATION_NONE;
+    return level != VALIDATION_NONE ? level : VALIDATION_QUICK;
+}
+
+static const char *hook_word(uint8_t lane)
+{
+    return WORD(repair_hook, lanes[lane].hook);
+}
+
+static bool has_hook(const struct core *core, uint8_t lane)
+{
+    return lanes[lane].hook != HOOK_NONE && core->config.repair_hooks[lanes[lane].hook];
+}
+
+/* ---- moves ---------------------------------------------------------------------------------- */
+
+struct fault {
+    uint8_t lane;
+    uint8_t owner;
+    uint32_t incident;
+    uint64_t since_ms; /* service time */
+    const char *text;
+};
+
+/* What of a move is not as it was. */
+struct move {
+    uint8_t to;
+    uint8_t lane;
+    bool order; /* one more hook */
+    bool repaired;
+    const struct fault *fault; /* a new one; NULL: that of the last move */
+    const char *text;
+};
+
+static void move(struct core *core, struct node *node, const struct move *m)
+{
+    static const char *const types[repair_state_count] = {
+        [REPAIR_NONE] = "RepairEnded",      [REPAIR_WAITING] = "RepairWaits",
+        [REPAIR_ORDERED] = "RepairOrdered", [REPAIR_VALIDATING] = "RepairValidating",
+        [REPAIR_PERSON] = "RepairPerson",
+    };
+    struct record *record = record_begin(core, RECORD_repair_moved_kind);
+    struct record_repair_moved *to = &record->u.repair_moved;
+    const struct record_image_node *from = &node->d;
+    REPAIR_FIELDS(RECORD_COPY, unused)
+    to->node = node->d.node;
+    to->repaired = m->repaired;
+    to->repair = m->to;
+    to->repair_lane = m->lane;
+    if (m->fault != NULL) {
+        to->repair_fault = m->fault->owner;
+        to->repair_incident = m->fault->incident;
+        to->repair_fault_ms = m->fault->since_ms;
+        to->repair_try = 0;
+    }
+    to->repair_order += m->order ? 1 : 0;
+    to->repair_try += m->order ? 1 : 0;
+    text_copy(to->repair_text, TEXT_SIZE, m->text);
+    record->node = node->d.node;
+    record_subject(record, "node/%s", node->d.name);
+    record_says(record, m->repaired ? "Repaired" : types[m->to],
+                m->to == REPAIR_PERSON ? SEVERITY_ERROR : SEVERITY_INFO, "repair %s -> %s: %s",
+                WORD(repair_state, node->d.repair), WORD(repair_state, m->to), m->text);
+    core_emit(core, record);
+    core->look = true;
+    node_settle(core, node);
+}
+
+static void end(struct core *core, struct node *node, const char *text)
+{
+    move(core, node, &(struct move){.to = REPAIR_NONE, .lane = node->d.repair_lane, .text = text});
+}
+
+static void ask_person(struct core *core, struct node *node, uint8_t lane,
+                       const struct fault *fault, const char *why)
+{
+    char text[TEXT_SIZE];
+    text_sentence(text, sizeof text, "%.100s; when it is mended: keepstep undrain %s --reason ...",
+                  why, node->d.name);
+    move(core, node,
+         &(struct move){.to = REPAIR_PERSON, .lane = lane, .fault = fault, .text = text});
+}
+
+/* Durable before it leaves, as all actions are. */
+static void order_hook(struct core *core, struct node *node)
+{
+    const struct incident *incident = core_incident(core, node->d.repair_incident);
+    struct action *action = action_begin(core, ACTION_REPAIR);
+    action->node = node->d.node;
+    action->u.repair.order = node->d.repair_order;
+    action->u.repair.incident = node->d.repair_incident;
+    action->u.repair.lane = node->d.repair_lane;
+    action->u.repair.hook = lanes[node->d.repair_lane].hook;
+    text_copy(action->u.repair.reason, TEXT_SIZE,
+              incident != NULL ? incident->d.why : node->d.repair_text);
+    node->repair_ms = core->t + HOOK_MS + HOOK_SLACK_MS;
+}
+
+/* ---- which lane ----------------------------------------------------------------------------- */
+
+enum { OF_OPERATOR = 1, OF_GOODBYE = 2, OF_PROOF = 4 };
+
+/* Silent, or with ranks that nobody has proven gone. Of the last gather(). */
+static bool is_dead(const struct core *core, const struct node *node)
+{
+    return node->d.lost || (core->repair_bits[node->d.node - 1] & OF_PROOF) != 0;
+}
+
+/* The first lane from this one on that has a hook and may be used on the node as it stands: one that
+ * is silent, or whose ranks may still run, is power-cycled first and never reset. */
+static uint8_t usable_lane(const struct core *core, const struct node *node, uint8_t lane,
+                           bool rebooted)
+{
+    bool dead = is_dead(core, node);
+    while (lane != LANE_NONE) {
+        if (dead && lanes[lane].alive) {
+            lane = rebooted || lane == LANE_REBOOT ? LANE_RMA : LANE_REBOOT;
+            rebooted = true;
+        }
+        if (has_hook(core, lane)) {
+            return lane;
+        }
+        rebooted = rebooted || lane == LANE_REBOOT;
+        lane = lanes[lane].next;
+    }
+    return LANE_NONE;
+}
+
+static bool may_act(const struct core *core)
+{
+    return !core_held(core) && !core->g.breaker_open && core_ready(core);
+}
+
+static bool has_room(const struct core *core)
+{
+    return core->repairs_running < REPAIRS_AT_ONCE;
+}
+
+static void wait(struct core *core, struct node *node, uint8_t lane, const struct fault *fault,
+                 const char *why)
+{
+    char text[TEXT_SIZE];
+    if (node->d.repair == REPAIR_WAITING && node->d.repair_lane == lane) {
+        return;
+    }
+    text_format(text, sizeof text, "%s, %s: %.110s", WORD(repair_lane, lane),
+                may_act(core) ? "when one of those that run has ended"
+                              : "when automation may act again",
+                why);
+    move(core, node,
+         &(struct move){.to = REPAIR_WAITING, .lane = lane, .fault = fault, .text = text});
+}
+
+/* Goes on with the first lane from this one on that can be used. again: a fault of this kind was
+ * mended not long ago. */
+static void go_on(struct core *core, struct node *node, uint8_t from, const struct fault *fault,
+                  bool again, const char *why)
+{
+    char text[TEXT_SIZE];
+    bool first = fault != NULL || node->d.repair_try == 0;
+    uint8_t lane = usable_lane(core, node, from, !first && node->d.repair_lane >= LANE_REBOOT);
+    if (lane == LANE_NONE) {
+        text_format(text, sizeof text, "no hook for %s%s: %s",
+                    from != LANE_NONE ? WORD(repair_lane, from) : "a further lane",
+                    from != LANE_NONE && lanes[from].next != LANE_NONE ? " or what follows" : "",
+                    why);
+        ask_person(core, node, from != LANE_NONE ? from : node->d.repair_lane, fault, text);
+        return;
+    }
+    if (!may_act(core) || !has_room(core)) {
+        wait(core, node, lane, fault, why);
+        return;
+    }
+    validate_require(core, node, first && !again ? lanes[lane].validation : VALIDATION_FULL, false,
+                     "after its repair");
+    text_format(text, sizeof text, "%s by hooks.%s: %.120s", WORD(repair_lane, lane),
+                hook_word(lane), why);
+    move(core, node,
+         &(struct move){
+             .to = REPAIR_ORDERED, .lane = lane, .order = true, .fault = fault, .text = text});
+    order_hook(core, node);
+}
+
+static void next_lane(struct core *core, struct node *node, const char *why)
+{
+    go_on(core, node, lanes[node->d.repair_lane].next, NULL, false, why);
+}
+
+/* ---- the fault ------------------------------------------------------------------------------ */
+
+/* What keeps it out, and what of that can be mended; one walk over the marks for all nodes. */
+static void gather(struct core *core)
+{
+    memset(core->repair_bits, 0, core->node_count * sizeof *core->repair_bits);
+    memset(core->repair_cause, 0, core->node_count * sizeof *core->repair_cause);
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        uint8_t *bits = &core->repair_bits[d->node - 1];
+        uint32_t *cause = &core->repair_cause[d->node - 1];
+        if (d->owner == MARK_OPERATOR) {
+            *bits = (uint8_t)(*bits | OF_OPERATOR);
+        } else if (d->owner == MARK_REPAIR) {
+            *bits = (uint8_t)(*bits | OF_GOODBYE);
+        }
+        bool proof = d->owner == MARK_RECOVERY && text_equal(d->code, "unproven");
+        *bits = (uint8_t)(*bits | (proof ? OF_PROOF : 0));
+        bool mends = d->level == MARK_LEAVE && d->lane != LANE_NONE;
+        uint8_t weight = *cause != 0 ? lanes[core->marks[*cause - 1].d.lane].weight : 0;
+        if (mends ? lanes[d->lane].weight >= weight : proof && !d->waived && *cause == 0) {
+            *cause = i + 1;
+        }
+    }
+}
+
+/* The last that blamed the node; NULL: none that is still known. */
+static const struct incident *blamed_for(const struct core *core, const struct node *node)
+{
+    for (uint32_t i = core->blamed_count; i-- > 0;) {
+        if (core->blamed[i].node == node->d.node) {
+            return core_incident(core, core->blamed[i].incident);
+        }
+    }
+    return NULL;
+}
+
+/* false: nothing that a program could mend. A verdict without a lane (a rack without power) speaks
+ * for all that is lost with it. */
+static bool fault_of(const struct core *core, const struct node *node, struct fault *ret)
+{
+    uint32_t at = core->repair_cause[node->d.node - 1];
+    if (at == 0) {
+        return false;
+    }
+    const struct record_image_mark *d = &core->marks[at - 1].d;
+    *ret = (struct fault){.lane = d->lane,
+                          .owner = d->fault,
+                          .incident = d->incident,
+                          .since_ms = d->since_service_ms,
+                          .text = d->text};
+    if (d->lane != LANE_NONE) {
+        return true;
+    }
+    const struct incident *incident = blamed_for(core, node);
+    ret->lane = LANE_REBOOT;
+    ret->owner = OWNER_HARDWARE;
+    if (incident != NULL) {
+        ret->owner = incident->d.owner;
+        ret->incident = incident->d.incident;
+        ret->text = incident->d.why;
+        uint8_t lane = incident->d.lane;
+        return lane != LANE_NONE && lanes[lane].weight <= lanes[LANE_RMA].weight;
+    }
+    return true;
+}
+
+/* A second fault of a kind within a day: what helped last time did not. */
+static bool is_again(const struct node *node, const struct fault *fault)
+{
+    return node->d.repair_try > 0 && node->d.repair_fault == fault->owner &&
+           fault->since_ms > node->d.repair_fault_ms &&
+           fault->since_ms - node->d.repair_fault_ms <= SAME_KIND_MS;
+}
+
+static uint8_t first_lane(const struct node *node, const struct fault *fault)
+{
+    uint8_t higher = is_again(node, fault) ? lanes[node->d.repair_lane].next : LANE_NONE;
+    return lanes[higher].weight > lanes[fault->lane].weight ? higher : fault->lane;
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+static void look_again_at(struct core *core, uint64_t t_ms)
+{
+    due_min(&core->repair_due_ms, t_ms);
+}
+
+static void would_mend(struct core *core, struct node *node, uint8_t lane)
+{
+    char text[TEXT_SIZE];
+    node->repair_would = true;
+    text_format(text, sizeof text, "mend it: %s by hooks.%s", WORD(repair_lane, lane),
+                hook_word(lane));
+    core_would(core, 0, node->d.node, text);
+}
+
+/* Whether it was out for long enough; if not, when it will have been. A silent one may only be on
+ * its way back to a controller that was just started. */
+static bool has_waited(struct core *core, const struct node *node, uint64_t since_ms)
+{
+    bool dead = is_dead(core, node);
+    uint64_t wait_ms = dead ? SILENT_WAIT_MS : FAULT_WAIT_MS;
+    uint64_t age_ms = service_now(core) - since_ms;
+    uint64_t seen_ms = core->t - core->start_ms;
+    uint64_t waited_ms = dead && seen_ms < age_ms ? seen_ms : age_ms;
+    if (waited_ms < wait_ms) {
+        look_again_at(core, core->t + (wait_ms - waited_ms));
+    }
+    return waited_ms >= wait_ms;
+}
+
+/* One that no repair is under way for: begins one. */
+static void look_at_fault(struct core *core, struct node *node)
+{
+    struct fault fault;
+    const struct record_image_mark *mark = &core->marks[core->repair_cause[node->d.node - 1] - 1].d;
+    uint8_t bits = core->repair_bits[node->d.node - 1];
+    bool alone = (bits & (OF_OPERATOR | OF_GOODBYE)) == 0;
+    if (!alone || node->d.life != NODE_OUT || !has_waited(core, node, mark->since_service_ms)) {
+        return;
+    }
+    bool may = may_act(core) && has_room(core);
+    if ((!may && (!core_held(core) || core->old_store || node->repair_would)) ||
+        !fault_of(core, node, &fault)) {
+        return; /* looked at again when that has changed */
+    }
+    uint8_t from = first_lane(node, &fault);
+    uint8_t lane = usable_lane(core, node, from, false);
+    if (mark->lane == LANE_NONE && lane != LANE_REBOOT) {
+        return; /* without that hook it comes back by itself, or not at all */
+    }
+    if (may) {
+        go_on(core, node, from, &fault, is_again(node, &fault), fault.text);
+    } else if (lane != LANE_NONE) {
+        would_mend(core, node, lane);
+    }
+}
+
+/* Somebody else decides about the node now; NULL: nobody does. */
+static const char *taken_over(const struct core *core, const struct node *node)
+{
+    return node->d.job != 0                                           ? "it holds a slot again"
+           : (core->repair_bits[node->d.node - 1] & OF_OPERATOR) != 0 ? "an operator has it now"
+                                                                      : NULL;
+}
+
+static void look_at_repair(struct core *core, struct node *node)
+{
+    struct fault fault;
+    const char *taken = taken_over(core, node);
+    switch ((enum repair_state_word)node->d.repair) {
+    case REPAIR_NONE:
+        look_at_fault(core, node);
+        return;
+    case REPAIR_WAITING:
+        if (taken != NULL || !fault_of(core, node, &fault)) {
+            end(core, node, taken != NULL ? taken : "nothing is left to be mended");
+        } else if (may_act(core) && has_room(core)) {
+            go_on(core, node, node->d.repair_lane, NULL, false, fault.text);
+        }
+        return;
+    case REPAIR_ORDERED:
+        if (core->t >= node->repair_ms) {
+            repair_done(core, node->d.node, node->d.repair_order, false,
+                        "it has not ended within 30 min");
+        } else {
+            look_again_at(core, node->repair_ms);
+        }
+        return;
+    case REPAIR_VALIDATING:
+        if (taken != NULL) {
+            end(core, node, taken);
+        } else if (core->t >= node->repair_ms) {
+            next_lane(core, node, "it has not passed its checks within 30 min");
+        } else {
+            look_again_at(core, node->repair_ms);
+        }
+        return;
+    case REPAIR_PERSON:
+        if (node->d.job != 0) {
+            end(core, node, taken);
+        }
+        return;
+    }
+}
+
+void repair_look(struct core *core)
+{
+    if (!core->repair_stirred && core->t < core->repair_due_ms) {
+        return;
+    }
+    core->repair_stirred = false;
+    core->repair_due_ms = NEVER;
+    if (!core_ready(core)) {
+        core->repair_stirred = true; /* at the latest when the grace after the start is over */
+        return;
+    }
+    gather(core);
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        struct node *node = &core->nodes[i];
+        bool looks = core->repair_cause[i] != 0 || node->d.repair != REPAIR_NONE;
+        if (looks && !node->set_aside && !node->d.removed) {
+            look_at_repair(core, node);
+        }
+    }
+}
+
+void repair_due(const struct core *core, uint64_t *due_ms)
+{
+    due_min(due_ms, core->repair_due_ms);
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+void repair_done(struct core *core, uint32_t id, uint32_t order, bool ok, const char *said)
+{
+    char text[TEXT_SIZE];
+    struct fault fault;
+    struct node *node = node_at(core, id);
+    if (node == NULL || node->d.repair != REPAIR_ORDERED || node->d.repair_order != order) {
+        return; /* of one that is over: removed meanwhile, or said twice */
+    }
+    uint8_t lane = node->d.repair_lane;
+    core->repair_stirred = true;
+    core->look = true;
+    gather(core);
+    text_format(text, sizeof text, "hooks.%s %s%s%.120s", hook_word(lane),
+                ok ? "has ended" : "failed", said[0] != '\0' ? ": " : "", said);
+    if (taken_over(core, node) != NULL) {
+        end(core, node, taken_over(core, node));
+    } else if (lanes[lane].hook == HOOK_TICKET) {
+        ask_person(core, node, lane, NULL, text);
+    } else if (ok) {
+        node->repair_ms = core->t + PASS_MS;
+        move(core, node, &(struct move){.to = REPAIR_VALIDATING, .lane = lane, .text = text});
+    } else if (fault_of(core, node, &fault)) {
+        next_lane(core, node, text);
+    } else {
+        end(core, node, "nothing is left to be mended");
+    }
+}
+
+/* Its fault is mended: all of them that a program could have mended, for what was left was checked. */
+static void clear_faults(struct core *core, struct node *node, const char *actor, const char *text)
+{
+    for (uint32_t i = 0; i < core->mark_count;) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        bool fault = d->node == node->d.node && d->owner == MARK_HEALTH && d->level == MARK_LEAVE &&
+                     d->lane != LANE_NONE;
+        if (fault) {
+            char code[NAME_SIZE];
+            text_copy(code, sizeof code, d->code);
+            mark_clear(core, node, MARK_HEALTH, code, actor, text); /* the others move down */
+        } else {
+            i++;
+        }
+    }
+}
+
+void repair_validated(struct core *core, struct node *node, bool ok, const char *said)
+{
+    char text[TEXT_SIZE];
+    CHECK(node->d.repair == REPAIR_VALIDATING);
+    if (ok) {
+        text_format(text, sizeof text, "repaired: %s%s%.120s",
+                    WORD(repair_lane, node->d.repair_lane), said[0] != '\0' ? ", " : "", said);
+        clear_faults(core, node, "keepstep", text);
+        move(core, node,
+             &(struct move){
+                 .to = REPAIR_NONE, .lane = node->d.repair_lane, .repaired = true, .text = text});
+    } else {
+        text_format(text, sizeof text, "after %s it %.150s", WORD(repair_lane, node->d.repair_lane),
+                    said);
+        gather(core);
+        next_lane(core, node, text);
+    }
+}
+
+bool repair_give_back(struct core *core, struct node *node, const struct request *request)
+{
+    char text[TEXT_SIZE];
+    if (node->d.repair == REPAIR_NONE || node->d.repair == REPAIR_ORDERED) {
+        return false;
+    }
+    bool person = node->d.repair == REPAIR_PERSON;
+    if (person) {
+        clear_faults(core, node, request->actor, request->reason);
+    }
+    struct fault fault;
+    gather(core);
+    if (!person && fault_of(core, node, &fault)) {
+        return false; /* automation goes on with it */
+    }
+    text_sentence(text, sizeof text, "given back by %s%s%.100s", request->actor,
+                  request->reason[0] != '\0' ? ": " : "", request->reason);
+    move(core, node,
+         &(struct move){
+             .to = REPAIR_NONE, .lane = node->d.repair_lane, .repaired = person, .text = text});
+    return true;
+}
+
+void repair_again(struct core *core)
+{
+    core->repair_stirred = true;
+    core->repair_due_ms = NEVER;
+    for (uint32_t i = 0; i < core->node_count; i++) {
+        struct node *node = &core->nodes[i];
+        if (node->d.repair == REPAIR_VALIDATING) {
+            node->repair_ms = core->t + PASS_MS;
+        } else if (node->d.repair == REPAIR_ORDERED && has_hook(core, node->d.repair_lane)) {
+            order_hook(core, node);
+        } else if (node->d.repair == REPAIR_ORDERED) {
+            node->repair_ms = core->t; /* the site has no such hook any more */
+        }
+    }
+}
