@@ -22,10 +22,10 @@
 #include "controller/io/agents.h"
 #include "controller/io/controller_config.h"
 #include "controller/io/drill.h"
-#include "controller/io/fence.h"
 #include "controller/io/loop.h"
 #include "controller/io/relay.h"
 #include "controller/io/replay.h"
+#include "controller/io/site_program.h"
 #include "controller/io/spec_cache.h"
 #include "db/store.h"
 #include "proto/base/check.h"
@@ -87,7 +87,8 @@ struct controller {
     struct agents *agents;
     struct relay *relay;
     struct api *api;
-    struct fence *fence;
+    struct site_program *fence;                     /* NULL: the site has none */
+    struct site_program *repair[repair_hook_count]; /* the same */
     uv_signal_t signals[3];
     uv_timer_t watchdog;
     bool stopping;
@@ -363,6 +364,31 @@ static int make_core(struct controller *controller, struct err *err)
     return 0;
 }
 
+static void start_program(struct controller *controller, const struct action *action)
+{
+    const struct node *node = core_node(controller->core, action->node);
+    struct site_program *site = action->kind == ACTION_FENCE
+                                    ? controller->fence
+                                    : controller->repair[action->u.repair.hook];
+    if (node == NULL || site == NULL) {
+        return; /* the core orders none that is not there */
+    }
+    struct site_order order = {.node = node->d.node};
+    (void)text_copy(order.name, sizeof(order.name), node->d.name); /* as large, as the next one */
+    (void)text_copy(order.address, sizeof(order.address), node->d.address);
+    if (action->kind == ACTION_REPAIR) {
+        order.order = action->u.repair.order;
+        (void)text_copy(order.lane, sizeof(order.lane),
+                        WORD(repair_lane, action->u.repair.lane)); /* fits, as all of them */
+        (void)text_copy(order.reason, sizeof(order.reason), action->u.repair.reason);
+        if (action->u.repair.incident != 0) {
+            (void)text_format(order.incident, sizeof(order.incident), "I-%04" PRIu32,
+                              action->u.repair.incident);
+        }
+    }
+    site_program_start(site, &order);
+}
+
 static void carry(void *context, const struct action *action)
 {
     struct controller *controller = context;
@@ -370,20 +396,40 @@ static void carry(void *context, const struct action *action)
         agents_flush(controller->agents);
         return;
     }
-    if (action->kind != ACTION_FENCE) {
+    if (action->kind == ACTION_FENCE || action->kind == ACTION_REPAIR) {
+        start_program(controller, action);
+    } else {
         agents_carry(controller->agents, action);
-        return;
-    }
-    const struct node *node = core_node(controller->core, action->node);
-    if (node != NULL && controller->fence != NULL) {
-        fence_node(controller->fence, node->d.node, node->d.name, node->d.address);
     }
 }
 
-static void fenced(void *context, uint32_t node, bool ok)
+static void fenced(void *context, const struct site_end *end)
 {
     struct controller *controller = context;
-    loop_fenced(controller->loop, node, ok);
+    loop_fenced(controller->loop, end->node, end->ok);
+}
+
+static void repaired(void *context, const struct site_end *end)
+{
+    struct controller *controller = context;
+    loop_repaired(controller->loop, end->node, end->order, end->ok, end->text);
+}
+
+static void create_programs(struct controller *controller)
+{
+    const struct controller_config *config = &controller->config;
+    if (config->fence_program[0] != '\0') {
+        controller->fence =
+            site_program_create(&controller->uv, "fence_node", config->fence_program,
+                                SITE_FENCE_TIMEOUT_MS, fenced, controller);
+    }
+    for (size_t hook = 0; hook < ARRAY_SIZE(controller->repair); hook++) {
+        if (config->repair_programs[hook][0] != '\0') {
+            controller->repair[hook] = site_program_create(
+                &controller->uv, repair_hook_words[hook], config->repair_programs[hook],
+                SITE_MEND_TIMEOUT_MS, repaired, controller);
+        }
+    }
 }
 
 static int start_agents(struct controller *controller, struct err *err)
@@ -399,10 +445,7 @@ static int start_agents(struct controller *controller, struct err *err)
         return result;
     }
     controller->relay = relay_create(controller->loop, controller->agents);
-    if (controller->config.fence_program[0] != '\0') {
-        controller->fence =
-            fence_create(&controller->uv, controller->config.fence_program, fenced, controller);
-    }
+    create_programs(controller);
     loop_set_carrier(controller->loop, carry, controller);
     return 0;
 }
@@ -439,7 +482,10 @@ static void stop(struct controller *controller, int status)
         relay_close(controller->relay);
         agents_close(controller->agents);
     }
-    fence_close(controller->fence);
+    site_program_close(controller->fence);
+    for (size_t hook = 0; hook < ARRAY_SIZE(controller->repair); hook++) {
+        site_program_close(controller->repair[hook]);
+    }
     loop_finish(controller->loop);
     loop_close(controller->loop);
     for (size_t index = 0; index < ARRAY_SIZE(controller->signals); index++) {
@@ -555,7 +601,10 @@ static int run(struct controller *controller)
     (void)api_free(controller->api);
     (void)relay_free(controller->relay);
     (void)agents_free(controller->agents);
-    (void)fence_free(controller->fence);
+    (void)site_program_free(controller->fence);
+    for (size_t hook = 0; hook < ARRAY_SIZE(controller->repair); hook++) {
+        (void)site_program_free(controller->repair[hook]);
+    }
     (void)spec_cache_free(controller->specs);
     (void)loop_free(controller->loop);
     return controller->status;

@@ -35,6 +35,13 @@ static const struct projection_sql rows[] = {
     {RECORD_node_removed_kind, "UPDATE nodes SET removed = 1, lost = 0 WHERE node = :node"},
     {RECORD_node_removed_kind, LOG("removed", ":r_message")},
     {RECORD_node_fence_kind, LOG("fence", ":state")},
+    {RECORD_repair_moved_kind,
+     "INSERT INTO node_log (node, seq, wall_ms, what, detail, incident) "
+     "VALUES (:node, :r_seq, :r_wall, 'repair', :repair || iif(:repair_lane = 'none', '', ', ' || "
+     ":repair_lane) || iif(:repair_text = '', '', ': ' || :repair_text), :repair_incident)"},
+    {RECORD_validation_set_kind,
+     LOG("validation", "iif(:must_pass = 'none', '', 'to pass: ' || :must_pass || ', ') || "
+                       ":validate_text")},
     {RECORD_inventory_accepted_kind,
      "UPDATE nodes SET accepted_gpus = :gpu_count, accepted_hash = @inventory_hash "
      "WHERE node = :node"},

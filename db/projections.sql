@@ -77,7 +77,8 @@ CREATE TABLE marks (
     PRIMARY KEY (node, owner, code)
 ) STRICT, WITHOUT ROWID;
 
--- Everything that happened to a node: sessions, moves, losses, marks, facts, blame, slots.
+-- Everything that happened to a node: sessions, moves, losses, marks, facts, blame, slots, repairs
+-- and the checks that it had to pass.
 CREATE TABLE node_log (
     node     INTEGER NOT NULL,
     seq      INTEGER NOT NULL,

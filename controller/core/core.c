@@ -42,6 +42,7 @@ static void config_defaults(struct core_config *c)
     DEFAULT(end_grace_ms, 600000)
     DEFAULT(agent_away_ms, 600000)
     DEFAULT(probation_ms, 24u * 3600 * 1000)
+    DEFAULT(repair_wait_ms, 60000)
     DEFAULT(port_low, 29400)
     DEFAULT(port_high, 29999)
 #undef DEFAULT

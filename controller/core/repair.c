@@ -26,8 +26,6 @@
 
 enum {
     REPAIRS_AT_ONCE = 8,
-    FAULT_WAIT_MS = 60000,
-    SILENT_WAIT_MS = 120000,
     HOOK_MS = 30 * 60000,
     HOOK_SLACK_MS = 60000, /* the driver ends it at HOOK_MS and says so */
     PASS_MS = 30 * 60000,  /* from the hook's end to a passed validation */
@@ -359,7 +357,7 @@ static void would_mend(struct core *core, struct node *node, uint8_t lane)
 static bool has_waited(struct core *core, const struct node *node, uint64_t since_ms)
 {
     bool dead = is_dead(core, node);
-    uint64_t wait_ms = dead ? SILENT_WAIT_MS : FAULT_WAIT_MS;
+    uint64_t wait_ms = core->config.repair_wait_ms * (dead ? 2ull : 1ull);
     uint64_t age_ms = service_now(core) - since_ms;
     uint64_t seen_ms = core->t - core->start_ms;
     uint64_t waited_ms = dead && seen_ms < age_ms ? seen_ms : age_ms;

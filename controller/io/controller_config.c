@@ -56,6 +56,24 @@ static const struct config_key keys[] = {
      .type = CONFIG_TEXT,
      .default_text = "",
      .doc = "program that cuts a node off; gets its name and address"},
+    {.path = "hooks.gpu_reset",
+     .type = CONFIG_TEXT,
+     .default_text = "",
+     .doc =
+         "program that resets the GPUs of a node with a fault; as all four of these, it gets name "
+         "and address, and KEEPSTEP_REPAIR, _LANE, _INCIDENT, _REASON"},
+    {.path = "hooks.reboot",
+     .type = CONFIG_TEXT,
+     .default_text = "",
+     .doc = "... that reboots it, or power-cycles it when it is silent"},
+    {.path = "hooks.diag",
+     .type = CONFIG_TEXT,
+     .default_text = "",
+     .doc = "... that looks for what is broken; 0 = it is fit"},
+    {.path = "hooks.ticket",
+     .type = CONFIG_TEXT,
+     .default_text = "",
+     .doc = "... that files a ticket for people (rma, network-ticket, storage-ticket)"},
     {.path = "log.level",
      .type = CONFIG_ENUM,
      .words = "debug|info|warn|error",
@@ -157,6 +175,13 @@ static const struct config_key keys[] = {
      .min = 1,
      .max = MS(30 * 86400),
      .doc = "a repaired node is the last choice for so long"},
+    {.path = "timing.repair_wait",
+     .type = CONFIG_DURATION,
+     .default_text = "60s",
+     .min = 1,
+     .max = MS(86400),
+     .doc = "a node with a fault is left alone for so long before a hook mends it; a silent one "
+            "twice as long"},
     {.path = "rendezvous.port_low",
      .type = CONFIG_INT,
      .default_text = "29400",
@@ -258,6 +283,7 @@ static void take_core(const json_t *tree, struct controller_config *config)
         .end_grace_ms = take_u32(tree, "timing.end_grace"),
         .agent_away_ms = take_u32(tree, "timing.agent_away"),
         .probation_ms = take_u32(tree, "timing.probation"),
+        .repair_wait_ms = take_u32(tree, "timing.repair_wait"),
         .port_low = take_u32(tree, "rendezvous.port_low"),
         .port_high = take_u32(tree, "rendezvous.port_high"),
     };
@@ -266,6 +292,34 @@ static void take_core(const json_t *tree, struct controller_config *config)
     take_limit(tree, "limits.jobs", &config->limits.jobs);
     take_limit(tree, "limits.slots", &config->limits.slots);
     take_limit(tree, "limits.pending_records", &config->limits.pending_records);
+}
+
+/* A hook's program; anything but an absolute path is a problem of the file. */
+static void take_program(const json_t *tree, const char *path, char *target,
+                         struct config_report *report)
+{
+    take_text(tree, path, target, CONTROLLER_PATH_SIZE, report);
+    if (target[0] != '\0' && target[0] != '/') {
+        config_problem_add(report, config_line(tree, path), 0, path, "",
+                           "must be an absolute path");
+    }
+}
+
+static void take_hooks(const json_t *tree, struct controller_config *config,
+                       struct config_report *report)
+{
+    static const char *const paths[repair_hook_count] = {
+        [HOOK_GPU_RESET] = "hooks.gpu_reset",
+        [HOOK_REBOOT] = "hooks.reboot",
+        [HOOK_DIAG] = "hooks.diag",
+        [HOOK_TICKET] = "hooks.ticket",
+    };
+    take_program(tree, "hooks.fence_node", config->fence_program, report);
+    config->core.fence_hook = config->fence_program[0] != '\0';
+    for (size_t hook = HOOK_NONE + 1; hook < ARRAY_SIZE(paths); hook++) {
+        take_program(tree, paths[hook], config->repair_programs[hook], report);
+        config->core.repair_hooks[hook] = config->repair_programs[hook][0] != '\0';
+    }
 }
 
 static enum log_level level_of(const char *word)
@@ -292,19 +346,13 @@ static void take_tree(const json_t *tree, struct controller_config *config,
     take_text(tree, "cluster_id", config->cluster_id, sizeof(config->cluster_id), report);
     take_text(tree, "key_file", config->key_file, sizeof(config->key_file), report);
     take_text(tree, "token_file", config->token_file, sizeof(config->token_file), report);
-    take_text(tree, "hooks.fence_node", config->fence_program, sizeof(config->fence_program),
-              report);
     config->log_level = level_of(config_text(tree, "log.level"));
     config->log_json = text_equal(config_text(tree, "log.format"), "json");
     take_core(tree, config);
-    config->core.fence_hook = config->fence_program[0] != '\0';
+    take_hooks(tree, config, report);
     if (config->core.port_low > config->core.port_high) {
         config_problem_add(report, config_line(tree, "rendezvous.port_low"), 0,
                            "rendezvous.port_low", "", "is above rendezvous.port_high");
-    }
-    if (config->fence_program[0] != '\0' && config->fence_program[0] != '/') {
-        config_problem_add(report, config_line(tree, "hooks.fence_node"), 0, "hooks.fence_node", "",
-                           "must be an absolute path");
     }
 }
 

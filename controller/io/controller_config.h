@@ -21,11 +21,12 @@ struct controller_config {
     char listen_rest[CONTROLLER_ADDRESS_SIZE]; /* "" = no TCP */
     char listen_socket[CONTROLLER_PATH_SIZE];  /* "" = none */
     char database[CONTROLLER_PATH_SIZE];
-    char key_file[CONTROLLER_PATH_SIZE];   /* "" = no TLS on the agents' port */
-    char token_file[CONTROLLER_PATH_SIZE]; /* "" = no writes over TCP */
-    char cluster_id[CLUSTER_ID_SIZE];      /* "" = the database's own, or a new one */
-    char socket_group[64];                 /* whose members need no token on the socket */
-    char fence_program[CONTROLLER_PATH_SIZE];
+    char key_file[CONTROLLER_PATH_SIZE];      /* "" = no TLS on the agents' port */
+    char token_file[CONTROLLER_PATH_SIZE];    /* "" = no writes over TCP */
+    char cluster_id[CLUSTER_ID_SIZE];         /* "" = the database's own, or a new one */
+    char socket_group[64];                    /* whose members need no token on the socket */
+    char fence_program[CONTROLLER_PATH_SIZE]; /* "" = none, as of the next */
+    char repair_programs[repair_hook_count][CONTROLLER_PATH_SIZE]; /* by enum repair_hook_word */
     bool insecure;
     bool log_json; /* else as log_init() decides */
     enum log_level log_level;

@@ -238,6 +238,14 @@ void loop_fenced(struct loop *loop, uint32_t node, bool ok)
     queue_event(loop, &event, NULL);
 }
 
+void loop_repaired(struct loop *loop, uint32_t node, uint32_t order, bool ok, const char *text)
+{
+    struct event event = {.kind = EVENT_REPAIRED,
+                          .u.repaired = {.node = node, .order = order, .ok = ok}};
+    (void)text_copy(event.u.repaired.text, TEXT_SIZE, text); /* as large */
+    queue_event(loop, &event, NULL);
+}
+
 /* ---- requests ------------------------------------------------------------------------------ */
 
 /* A copy that owns what it points to. */

@@ -57,6 +57,8 @@ void loop_message(struct loop *loop, uint64_t session, struct message *message);
 void loop_closed(struct loop *loop, uint64_t session);
 void loop_pinged(struct loop *loop, uint64_t session, bool alive);
 void loop_fenced(struct loop *loop, uint32_t node, bool ok); /* answer to ACTION_FENCE */
+/* Answer to ACTION_REPAIR; text: at most TEXT_SIZE, copied. */
+void loop_repaired(struct loop *loop, uint32_t node, uint32_t order, bool ok, const char *text);
 
 /* Carries out one durable action other than ACTION_REPLY, borrowed for the call; NULL: these were
  * all for now. It may queue events; it must not run the loop. */

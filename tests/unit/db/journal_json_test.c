@@ -79,7 +79,8 @@ static void the_form_is_what_people_expect(void **state)
         buf_text(&rig->out),
         "{\"node\":12,\"owner\":\"health\",\"code\":\"xid-79\",\"level\":\"leave\","
         "\"when\":\"checkpoint\",\"incident\":0,\"job\":0,\"attempt\":0,"
-        "\"waived\":false,\"fact_sequence\":0,\"text\":\"said \\\"off the bus\\\"\\n\"}");
+        "\"waived\":false,\"fact_sequence\":0,\"lane\":\"none\",\"fault\":\"unknown\","
+        "\"text\":\"said \\\"off the bus\\\"\\n\"}");
 }
 
 static void wide_numbers_are_strings(void **state)

@@ -179,6 +179,29 @@ static void marks_come_and_go_and_stay_in_the_log(void **state)
            "unmark: health/xid-79: replaced by ada");
 }
 
+static void how_a_node_came_back(void **state)
+{
+    struct rig *rig = *state;
+    say_node(rig, 1, "gpu-0001");
+    say(rig, RECORD_repair_moved_kind)->u.repair_moved =
+        (struct record_repair_moved){.node = 1,
+                                     .repair = REPAIR_ORDERED,
+                                     .repair_lane = LANE_GPU_RESET,
+                                     .repair_incident = 42,
+                                     .repair_text = "off the bus"};
+    say(rig, RECORD_validation_set_kind)->u.validation_set = (struct record_validation_set){
+        .node = 1, .must_pass = VALIDATION_FULL, .validate_text = "failed"};
+    say(rig, RECORD_validation_set_kind)->u.validation_set =
+        (struct record_validation_set){.node = 1, .validate_text = "passed"};
+    write_all(rig);
+    expect(rig,
+           "SELECT group_concat(what || ': ' || detail || ' of ' || incident, '; ') FROM "
+           "(SELECT * FROM node_log WHERE node = 1 AND what IN ('repair', 'validation') "
+           "ORDER BY seq)",
+           "repair: ordered, gpu-reset: off the bus of 42; validation: to pass: full, failed of 0; "
+           "validation: passed of 0");
+}
+
 static void slots_over_time(void **state)
 {
     struct rig *rig = *state;
@@ -460,6 +483,7 @@ int main(void)
         cmocka_unit_test(every_fact_is_projected),
         WITH_A_STORE(the_cluster),
         WITH_A_STORE(marks_come_and_go_and_stay_in_the_log),
+        WITH_A_STORE(how_a_node_came_back),
         WITH_A_STORE(slots_over_time),
         WITH_A_STORE(phases_add_up),
         WITH_A_STORE(verdict_names_the_cause),

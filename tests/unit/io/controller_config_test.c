@@ -58,6 +58,7 @@ static void test_full_file(void **state)
                           "timing:\n  start_grace: 250ms\n  evidence_max: 1m\n"
                           "limits: {agents: 16, jobs: 2}\n"
                           "hooks:\n  fence_node: /usr/local/sbin/fence\n"
+                          "  reboot: /usr/local/sbin/cycle\n"
                           "log: {level: debug, format: json}\n",
                           &config, &err),
                      0);
@@ -67,6 +68,9 @@ static void test_full_file(void **state)
     assert_int_equal(config.core.start_grace_ms, 250);
     assert_int_equal(config.core.evidence_max_ms, 60000);
     assert_true(config.core.fence_hook);
+    assert_true(config.core.repair_hooks[HOOK_REBOOT]);
+    assert_false(config.core.repair_hooks[HOOK_DIAG]);
+    assert_string_equal(config.repair_programs[HOOK_REBOOT], "/usr/local/sbin/cycle");
     assert_int_equal(config.limits.agents, 16);
     assert_int_equal(config.limits.jobs, 2);
     assert_int_equal(config.log_level, LOG_DEBUG);
@@ -85,10 +89,10 @@ static void test_every_problem_at_once(void **state)
                      -EINVAL);
     assert_int_equal(report.count, 4);
     assert_int_equal(load("rendezvous: {port_low: 3000, port_high: 2000}\n"
-                          "hooks: {fence_node: fence}\n",
+                          "hooks: {fence_node: fence, gpu_reset: ./reset, ticket: t}\n",
                           &config, &err),
                      -EINVAL);
-    assert_int_equal(report.count, 2);
+    assert_int_equal(report.count, 4);
     assert_int_equal(report.problems[0].line, 1);
     assert_int_equal(controller_config_load("/nonexistent", &config, &report, &err), -ENOENT);
 }
