@@ -31,6 +31,7 @@
 #include "agent/io/shims.h"
 #include "agent/io/specs.h"
 #include "agent/io/step_watch.h"
+#include "agent/io/validate.h"
 #include "agent/probe/inventory.h"
 #include "agent/probe/probe.h"
 #include "proto/base/check.h"
@@ -134,6 +135,7 @@ static void close_all(struct agent *agent)
     requests_close(agent->io.requests);
     saves_close(agent->io.saves);
     probes_close(agent->io.probes);
+    validate_close(agent->io.validate);
     shims_close(agent->io.shims);
     driver_close(agent->io.driver);
 }
@@ -270,6 +272,7 @@ static int open_all(struct agent *agent, struct err *err)
     io->steps = steps_create(io);
     io->requests = requests_create(io);
     io->saves = saves_create(io);
+    io->validate = validate_create(io);
     io->shims = shims_create(io);
     io->probes = probes_create(io);
     watch_signals(agent);
@@ -283,6 +286,7 @@ static void free_all(struct agent *agent)
     (void)shims_free(io->shims);
     (void)requests_free(io->requests);
     (void)saves_free(io->saves);
+    (void)validate_free(io->validate);
     (void)mailboxes_free(io->mailboxes);
     (void)logs_free(io->logs);
     (void)steps_free(io->steps);

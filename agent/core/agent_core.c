@@ -127,6 +127,16 @@ static void on_health(struct agent_core *core, const struct agent_event *event)
     }
 }
 
+/* Of what the driver was to look at. */
+static void on_outcome(struct agent_core *core, const struct agent_event *event)
+{
+    if (event->kind == AGENT_EVENT_CHECKED) {
+        agent_on_checked(core, event);
+    } else {
+        agent_on_validated(core, event);
+    }
+}
+
 static int fold_event(struct agent_core *core, const struct agent_event *event)
 {
     switch ((enum agent_event_kind)event->kind) {
@@ -182,7 +192,8 @@ static int fold_event(struct agent_core *core, const struct agent_event *event)
         agent_on_peer_probed(core, event);
         return 0;
     case AGENT_EVENT_CHECKED:
-        agent_on_checked(core, event);
+    case AGENT_EVENT_VALIDATED:
+        on_outcome(core, event);
         return 0;
     case AGENT_EVENT_FACT:
         agent_on_fact(core, event->fact);

@@ -126,6 +126,7 @@ enum agent_event_kind {
     AGENT_EVENT_PEER_QUESTION, /* another agent asks; token comes back in the answer's action */
     AGENT_EVENT_PEER_PROBED,   /* AGENT_ACTION_PEER_PROBE has an outcome */
     AGENT_EVENT_CHECKED,       /* AGENT_ACTION_CHECK has an outcome */
+    AGENT_EVENT_VALIDATED,     /* AGENT_ACTION_VALIDATE of this nonce has one */
     AGENT_EVENT_FACT,          /* a probe's evidence; sequence is given here */
     AGENT_EVENT_HEALTH,        /* ok, or text says what is wrong: with the agent's own means, or
                                  (by_probes) with what its probes look at */
@@ -198,19 +199,21 @@ struct agent_event {
     uint32_t attempt;
     uint32_t count;       /* ORPHANS: processes found */
     uint32_t local_rank;  /* ORPHAN_ENDED */
-    uint64_t nonce;       /* PEER_PROBED, CHECKED: of the action; PEER_QUESTION: of the question */
+    uint64_t nonce;       /* PEER_PROBED, CHECKED, VALIDATED: of the action; PEER_QUESTION: of the
+                             question */
     uint64_t token;       /* PEER_QUESTION: the driver's own */
     uint64_t incarnation; /* PEER_PROBED: of the peer that answered */
     uint64_t used_ms;     /* READING: processor time of (job, attempt) since its ranks began; it
                              may fall when processes end; 0: not known */
     bool controller_up;   /* PEER_PROBED */
-    bool ok;              /* CHECKED, HEALTH; ORPHANS with count 0: proven that none is left;
+    bool ok;          /* CHECKED, VALIDATED, HEALTH; ORPHANS with count 0: proven that none is left;
                              ORPHAN_ENDED: now; else before anybody looked */
-    bool port_free;       /* CHECKED */
-    bool by_probes;       /* HEALTH */
-    uint8_t answer;       /* PEER_PROBED: enum peer_answer */
-    uint8_t goodbye;      /* GOODBYE: enum goodbye_kind */
-    const char *text;     /* LINK_DOWN, LAUNCH_FAILED, CHECKED, HEALTH, GOODBYE; may be NULL */
+    bool port_free;   /* CHECKED */
+    bool by_probes;   /* HEALTH */
+    uint8_t answer;   /* PEER_PROBED: enum peer_answer */
+    uint8_t goodbye;  /* GOODBYE: enum goodbye_kind */
+    const char *text; /* LINK_DOWN, LAUNCH_FAILED, CHECKED, VALIDATED, HEALTH, GOODBYE; may be
+                             NULL */
     const struct message *message;            /* MESSAGE */
     const struct agent_shim_view *shim;       /* SHIM */
     const struct agent_mailbox_view *mailbox; /* MAILBOX */
@@ -241,6 +244,7 @@ enum agent_action_kind {
     AGENT_ACTION_PEER_PROBE, /* u.probe; PEER_PROBED follows within timeout_ms + 1 s */
     AGENT_ACTION_PEER_REPLY, /* u.reply to the question with this token */
     AGENT_ACTION_CHECK,      /* u.check; CHECKED follows */
+    AGENT_ACTION_VALIDATE,   /* u.validate; VALIDATED follows; what was under way is given up */
     AGENT_ACTION_LOG_READ,   /* u.log: the driver sends the LOG_DATA itself */
     AGENT_ACTION_SNAPSHOT,   /* u.snapshot: the driver sends the SNAPSHOT_DATA itself */
     AGENT_ACTION_SAVES,      /* u.saves: the driver sends the SAVE_SAID itself */
@@ -285,6 +289,7 @@ struct agent_action {
         struct agent_probe probe;
         struct msg_peer_reply reply;
         struct msg_check check;
+        struct msg_validate validate;
         struct msg_log_read log;
         struct msg_snapshot_ask snapshot;
         struct msg_save_ask saves; /* its spec NULL: the driver keeps it by job */

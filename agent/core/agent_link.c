@@ -232,6 +232,9 @@ static void on_session_message(struct agent_core *core, const struct message *me
     case MSG_CHECK:
         agent_on_check(core, &message->u.check);
         break;
+    case MSG_VALIDATE:
+        agent_on_validate(core, &message->u.validate);
+        break;
     case MSG_CHECKPOINT_ANSWER:
         agent_on_checkpoint_answer(core, &message->u.checkpoint_answer);
         break;

@@ -191,6 +191,16 @@ struct agent_fence {
     uint64_t nonce;
 };
 
+/* What the controller last asked of this node's fitness: agent_validate.c. */
+struct agent_validation {
+    uint64_t nonce; /* of the newest ask, that the answer is for; 0: none was */
+    uint64_t run;   /* of the action, which may be for an earlier ask */
+    uint8_t level;  /* enum validate_level */
+    bool running;
+    bool ok; /* once it has ended; so is text */
+    char text[TEXT_SIZE];
+};
+
 /* What every step reads stands first and together, with what tells how far it must look; names and
  * lists come last. */
 struct agent_core {
@@ -233,6 +243,7 @@ struct agent_core {
     struct agent_question *questions;
     struct prng prng;
     struct agent_identity identity;
+    struct agent_validation validation;
 };
 
 /* agent_output.c: what a step says. All need core->out. */
@@ -328,6 +339,10 @@ void agent_on_peer_ask(struct agent_core *core, const struct msg_peer_ask *ask);
 void agent_on_peer_probed(struct agent_core *core, const struct agent_event *event);
 void agent_on_check(struct agent_core *core, const struct msg_check *check);
 void agent_on_checked(struct agent_core *core, const struct agent_event *event);
+
+/* agent_validate.c */
+void agent_on_validate(struct agent_core *core, const struct msg_validate *ask);
+void agent_on_validated(struct agent_core *core, const struct agent_event *event);
 void agent_peers_tick(struct agent_core *core);
 uint64_t agent_peers_deadline(const struct agent_core *core);
 

@@ -26,6 +26,7 @@ struct agent_saves;
 struct agent_specs;
 struct agent_probes;
 struct catalog;
+struct agent_validate;
 
 struct agent_io {
     uv_loop_t *loop;
@@ -43,7 +44,8 @@ struct agent_io {
     struct agent_specs *specs;
     struct agent_probes *probes;
     struct catalog *catalog; /* another one after SIGHUP: not to be kept beyond a callback */
-    bool closing;            /* no part begins anything new */
+    struct agent_validate *validate;
+    bool closing; /* no part begins anything new */
 };
 
 uint64_t agent_io_now_ms(void);  /* monotonic */

@@ -10,6 +10,7 @@
 #include "agent/io/requests.h"
 #include "agent/io/saves.h"
 #include "agent/io/shims.h"
+#include "agent/io/validate.h"
 #include "proto/base/check.h"
 #include "proto/base/log.h"
 #include "proto/base/mem.h"
@@ -127,6 +128,9 @@ static void act(struct agent_driver *driver, const struct agent_action *action)
         break;
     case AGENT_ACTION_CHECK:
         requests_check(io->requests, &action->u.check);
+        break;
+    case AGENT_ACTION_VALIDATE:
+        validate_begin(io->validate, &action->u.validate);
         break;
     case AGENT_ACTION_LOG_READ:
         requests_log_read(io->requests, &action->u.log);

@@ -68,6 +68,9 @@ static const struct config_key option_keys[] = {
      .min = 1000,
      .max = 3600000,
      .doc = "a port down so long is out; default 30s"},
+    {.path = "validate_programs",
+     .type = CONFIG_TEXT,
+     .doc = "/PROGRAM by comma, with the exit codes of Nagios: what a node passes in full"},
     {.path = "log_level", .type = CONFIG_ENUM, .words = "debug|info", .doc = "what is logged"},
     {.path = "crash_at", .type = CONFIG_TEXT, .doc = "tests: before:N or after:N"},
 };
@@ -206,6 +209,27 @@ static int take_peers(struct agent_options *options, const char *text, struct er
             return err_set(err, -EINVAL, "peer: '%s' has no ADDRESS:PORT", one);
         }
         options->peer_count++;
+        text += length + (text[length] == ',');
+    }
+    return 0;
+}
+
+/* "/A,/B" */
+static int take_programs(struct agent_options *options, const char *text, struct err *err)
+{
+    uint32_t count = 0;
+    memset(options->validate_programs, 0, sizeof(options->validate_programs));
+    while (*text != '\0') {
+        const size_t length = strcspn(text, ",");
+        const bool fits =
+            count < VALIDATE_PROGRAMS_MAX && length < sizeof(options->validate_programs[0]);
+        if (!fits || text[0] != '/') {
+            return err_set(err, -EINVAL,
+                           "validate_programs: '%.64s' is no absolute path, or there are over %d",
+                           text, VALIDATE_PROGRAMS_MAX);
+        }
+        (void)text_copy(options->validate_programs[count], length + 1, text); /* that much of it */
+        count++;
         text += length + (text[length] == ',');
     }
     return 0;
@@ -360,6 +384,9 @@ static int take_tree(struct agent_options *options, const json_t *tree, struct e
     int r = take_addresses(options, tree, err);
     if (r == 0 && config_get(tree, "peer") != NULL) {
         r = take_peers(options, config_text(tree, "peer"), err);
+    }
+    if (r == 0 && config_get(tree, "validate_programs") != NULL) {
+        r = take_programs(options, config_text(tree, "validate_programs"), err);
     }
     if (r == 0 && config_get(tree, "checkpoint_readers") != NULL) {
         r = take_readers(options, config_text(tree, "checkpoint_readers"), err);

@@ -11,7 +11,7 @@
 #include "proto/base/err.h"
 #include "proto/base/message.h"
 
-enum { OPTIONS_HOST_SIZE = 256, READERS_MAX = 8 };
+enum { OPTIONS_HOST_SIZE = 256, READERS_MAX = 8, VALIDATE_PROGRAMS_MAX = 8 };
 
 struct agent_options {
     char node[NAME_SIZE];
@@ -37,6 +37,7 @@ struct agent_options {
     char readers[READERS_MAX][NAME_SIZE + PATH_SIZE]; /* NAME=/PROGRAM; "" = no more */
     char probes[PROBE_LIST_SIZE]; /* those that run: "all", "none" or names by comma; "" = all */
     struct probe_config probe;
+    char validate_programs[VALIDATE_PROGRAMS_MAX][PATH_SIZE]; /* in this order; "" = no more */
     bool crash_before; /* tests: die by SIGKILL at a record of this process, counted from 1 */
     uint64_t crash_at; /* 0: never */
     bool debug;        /* log_level debug, and the core checks itself after each step */

@@ -51,7 +51,7 @@ struct core_config {
     uint32_t end_grace_ms;        /* 10 min */
     uint32_t agent_away_ms;       /* agent-down becomes lost: 10 min */
     uint32_t probation_ms;        /* 24 h */
-    uint32_t repair_wait_ms;      /* a node with a fault is left alone so long: 60 s; silent: twice */
+    uint32_t repair_wait_ms;      /* before a fault is mended: 60 s; of a silent node twice that */
     uint32_t port_low, port_high; /* rendezvous ports: 29400..29999 */
     bool fence_hook;              /* a site hook exists */
     /* … for each of enum repair_hook_word */

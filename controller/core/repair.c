@@ -8,7 +8,7 @@
  *    |                  |                      |  +--hook failed, 30 min--> the next lane
  *    +--no hook is left-+------> person <------+
  *                                  |         a ticket was filed, or no lane is left
- *                                  +--undrain by an operator--> none
+ *                                  +--undrain by an operator, or a silent one is back--> none
  *
  * The fault is a mark of level `leave` that says which lane mends it, or recovery/unproven: a node
  * that is lost, or cannot prove itself empty, is power-cycled. Lanes and what follows them are the
@@ -437,6 +437,8 @@ static void look_at_repair(struct core *core, struct node *node)
     case REPAIR_PERSON:
         if (node->d.job != 0) {
             end(core, node, taken);
+        } else if (!is_dead(core, node) && !fault_of(core, node, &fault)) {
+            end(core, node, "it came back by itself"); /* it was silent, and no more than that */
         }
         return;
     }

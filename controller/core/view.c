@@ -98,7 +98,8 @@ const char *core_node_state_word(const struct core *core, const struct node *nod
         if (mark_find(core, node->d.node, MARK_RECOVERY, "unproven") != NULL) {
             return "draining"; /* something may still run there */
         }
-        return node_leaves(core, node, &when) ? "drained" : "cordoned";
+        bool leaves = node_leaves(core, node, &when) || node->d.repair != REPAIR_NONE;
+        return leaves ? "drained" : "cordoned";
     }
     if (node->d.life == NODE_LEAVING || node_leaves(core, node, &when)) {
         return "draining";

@@ -128,6 +128,15 @@ static void answer_snapshot(struct sim *sim, const struct sim_host *host,
     net_send_up(sim, host->conn, &message);
 }
 
+static void validate(struct sim *sim, uint32_t index, const struct msg_validate *ask)
+{
+    sim_at(sim, sim->now_ms + sim_between(sim, 5, ask->level == VALIDATE_FULL ? 60000 : 3000),
+           (struct sim_event){.kind = SIM_EV_VALIDATED,
+                              .host = index,
+                              .life = sim->hosts[index].agent_life,
+                              .id = ask->nonce});
+}
+
 static void act(struct sim *sim, uint32_t index, const struct agent_action *action)
 {
     struct sim_host *host = &sim->hosts[index];
@@ -165,8 +174,6 @@ static void act(struct sim *sim, uint32_t index, const struct agent_action *acti
     case AGENT_ACTION_MAIL_REQUEST:
         train_mail_request(sim, index, action);
         return;
-    case AGENT_ACTION_MAIL_ABORT:
-        return; /* ranks here hang in nothing that could be aborted */
     case AGENT_ACTION_PEER_PROBE:
         net_probe(sim, index, &action->u.probe);
         return;
@@ -180,13 +187,17 @@ static void act(struct sim *sim, uint32_t index, const struct agent_action *acti
                                   .life = host->agent_life,
                                   .id = action->u.check.nonce});
         return;
+    case AGENT_ACTION_VALIDATE:
+        validate(sim, index, &action->u.validate);
+        return;
     case AGENT_ACTION_LOG_READ:
         answer_log(sim, host, action);
         return;
     case AGENT_ACTION_SNAPSHOT:
         answer_snapshot(sim, host, action);
         return;
-    case AGENT_ACTION_SAVES: /* no job of the simulator has a folder to be looked into */
+    case AGENT_ACTION_MAIL_ABORT: /* ranks here hang in nothing that could be aborted */
+    case AGENT_ACTION_SAVES:      /* no job of the simulator has a folder to be looked into */
         return;
     case AGENT_ACTION_EXIT:
         agent_die(sim, index, "as it was told to");
@@ -489,10 +500,11 @@ void agent_poll(struct sim *sim, const struct sim_event *event)
 static void identity_of(const struct sim *sim, const struct sim_host *host,
                         struct agent_identity *ret_identity)
 {
-    *ret_identity = (struct agent_identity){.incarnation = host->incarnation,
-                                            .protocol = SIM_PROTOCOL,
-                                            .peer_port = PEER_PORT,
-                                            .fence_after_ms = sim->options.fence_after_ms};
+    *ret_identity =
+        (struct agent_identity){.incarnation = host->incarnation,
+                                .protocol = host->rack % 4 == 3 ? SIM_PROTOCOL : SIM_PROTOCOL_NEW,
+                                .peer_port = PEER_PORT,
+                                .fence_after_ms = sim->options.fence_after_ms};
     struct agent_identity *i = ret_identity;
     (void)text_copy(i->node, sizeof(i->node), host->name);
     (void)text_copy(i->boot_id, sizeof(i->boot_id), host->boot_id);

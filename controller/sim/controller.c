@@ -131,8 +131,12 @@ static void begin_commit(struct sim *sim)
 struct core *ctl_fold(struct sim *sim, uint64_t count)
 {
     struct core_config config = {.start_grace_ms = sim->options.start_grace_ms,
-                                 .start_quiet_ms = sim->options.start_grace_ms < 3000 ? 200 : 3000};
+                                 .start_quiet_ms = sim->options.start_grace_ms < 3000 ? 200 : 3000,
+                                 .repair_wait_ms = sim->options.repair_wait_ms};
     struct core *core = NULL;
+    for (uint32_t hook = 0; hook < repair_hook_count; hook++) {
+        config.repair_hooks[hook] = (sim->options.hooks >> hook & 1) != 0;
+    }
     int result = core_create(&sim->core_limits, &config, sim->options.seed + sim->ctl.life, &core);
     CHECK(result == 0);
     for (uint64_t index = 0; index < count; index++) {
@@ -213,8 +217,10 @@ static void act(struct sim *sim, const struct action *action)
         reply(sim, action);
         return;
     case ACTION_FENCE:
+        return; /* this site has no such hook: fence_hook is false */
     case ACTION_REPAIR:
-        return; /* this site has no hook */
+        hook_start(sim, action);
+        return;
     }
     CHECK(false);
 }
@@ -350,6 +356,14 @@ static void step_input(struct sim *sim, struct sim_input *input)
     case SIM_IN_STORE:
         event.kind = EVENT_STORE;
         event.u.store = input->flag ? STORE_FAILING : STORE_OK;
+        break;
+    case SIM_IN_REPAIRED:
+        event.kind = EVENT_REPAIRED;
+        event.session = 0;
+        event.u.repaired.node = (uint32_t)(input->session >> 32);
+        event.u.repaired.order = (uint32_t)input->session;
+        event.u.repaired.ok = input->flag;
+        (void)text_copy(event.u.repaired.text, TEXT_SIZE, input->flag ? "done" : "exit 1");
         break;
     }
     step(sim, &event);

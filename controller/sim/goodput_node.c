@@ -192,6 +192,7 @@ static void act(struct gp *gp, uint32_t index, struct agent_action *action)
         node->check_nonce = action->u.check.nonce;
         gp_at(gp, gp->now_ms + 1, GP_EV_CHECKED, index);
         return;
+    case AGENT_ACTION_VALIDATE:   /* its agents speak an older version */
     case AGENT_ACTION_MAIL_ABORT: /* ranks here hang in nothing that could be aborted */
     case AGENT_ACTION_PEER_REPLY:
     case AGENT_ACTION_LOG_READ:

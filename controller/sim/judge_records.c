@@ -84,6 +84,20 @@ static void on_node_joined(struct sim *sim, const struct record_node_joined *u)
     sim->shadow.node_of_host[host] = u->node;
 }
 
+/* The arrows as people were told of them. */
+static bool repair_move_is_known(uint8_t from, uint8_t to)
+{
+    static const uint8_t to_of[repair_state_count] = {
+        [REPAIR_NONE] = 1 << REPAIR_WAITING | 1 << REPAIR_ORDERED | 1 << REPAIR_PERSON,
+        [REPAIR_WAITING] = 1 << REPAIR_NONE | 1 << REPAIR_ORDERED | 1 << REPAIR_PERSON,
+        [REPAIR_ORDERED] = (1 << repair_state_count) - 1,
+        [REPAIR_VALIDATING] =
+            1 << REPAIR_NONE | 1 << REPAIR_WAITING | 1 << REPAIR_ORDERED | 1 << REPAIR_PERSON,
+        [REPAIR_PERSON] = 1 << REPAIR_NONE,
+    };
+    return (to_of[from] >> to & 1) != 0;
+}
+
 static void on_node_moved(struct sim *sim, struct record_node_moved *u)
 {
     count(sim, SIM_JUDGE_TABLE);
@@ -95,7 +109,25 @@ static void on_node_moved(struct sim *sim, struct record_node_moved *u)
         sim_object(sim, SIM_JUDGE_TABLE, "node %u moves %s -> %s, it was %s", u->node,
                    WORD(node_life, u->from), WORD(node_life, u->to), WORD(node_life, node->life));
     }
+    bool usable = u->to == NODE_READY || u->to == NODE_PROBATION;
+    if (usable && (node->must_pass != VALIDATION_NONE || node->repair != REPAIR_NONE)) {
+        sim_object(sim, SIM_JUDGE_TABLE, "node %u is %s, its repair is %s and it must pass: %s",
+                   u->node, WORD(node_life, u->to), WORD(repair_state, node->repair),
+                   WORD(validation, node->must_pass));
+    }
     node->life = u->to;
+}
+
+static void on_repair_moved(struct sim *sim, const struct record_repair_moved *u)
+{
+    struct sim_shadow_node *node = &sim->shadow.nodes[u->node];
+    count(sim, SIM_JUDGE_TABLE);
+    bool free_node = node->job == 0 || u->repair == REPAIR_NONE;
+    if (!repair_move_is_known(node->repair, u->repair) || !free_node) {
+        sim_object(sim, SIM_JUDGE_TABLE, "the repair of node %u moves %s -> %s, in job %u", u->node,
+                   WORD(repair_state, node->repair), WORD(repair_state, u->repair), node->job);
+    }
+    node->repair = u->repair;
 }
 
 static void on_mark_set(struct sim *sim, const struct record_mark_set *u)
@@ -126,8 +158,12 @@ static void on_mark_cleared(struct sim *sim, struct record_mark_cleared *u)
         sim_object(sim, SIM_JUDGE_OWNER, "an operator's mark %s of node %u is removed by %s",
                    u->code, u->node, u->actor);
     }
-    /* Of the marks of health only two say what the agent itself takes back. */
-    bool own = text_equal(u->code, "agent-silent") || text_equal(u->code, "inventory");
+    /* Of the marks of health only three say what the agent itself takes back; the others go when it
+     * has been mended, and has passed its checks after that. */
+    const struct sim_shadow_node *node = &shadow->nodes[u->node];
+    bool own = text_equal(u->code, "agent-silent") || text_equal(u->code, "inventory") ||
+               text_equal(u->code, "validation") ||
+               (node->repair == REPAIR_VALIDATING && node->must_pass == VALIDATION_NONE);
     if (u->owner == MARK_HEALTH && !own && text_equal(u->actor, "keepstep")) {
         sim_object(sim, SIM_JUDGE_OWNER, "health's mark %s of node %u is removed by %s", u->code,
                    u->node, u->actor);
@@ -429,31 +465,58 @@ static void on_over(struct sim *sim, uint32_t id, uint32_t attempt)
 
 /* ---- all --------------------------------------------------------------------------------- */
 
-static void judge_record(struct sim *sim, struct record *record)
+/* What only nodes have. false: it is of another kind. */
+static bool judge_node_record(struct sim *sim, struct record *record)
 {
+    struct sim_shadow_node *nodes = sim->shadow.nodes;
     switch (record->kind) {
     case RECORD_node_joined_kind:
         on_node_joined(sim, &record->u.node_joined);
-        return;
+        return true;
     case RECORD_node_moved_kind:
         on_node_moved(sim, &record->u.node_moved);
-        return;
+        return true;
     case RECORD_node_lost_kind:
-        sim->shadow.nodes[record->u.node_lost.node].lost = true;
-        return;
+        nodes[record->u.node_lost.node].lost = true;
+        return true;
     case RECORD_node_back_kind:
-        sim->shadow.nodes[record->u.node_back.node].lost = false;
-        return;
+        nodes[record->u.node_back.node].lost = false;
+        return true;
     case RECORD_node_removed_kind:
-        sim->shadow.nodes[record->u.node_removed.node].removed = true;
-        sim->shadow.nodes[record->u.node_removed.node].lost = false;
-        return;
+        nodes[record->u.node_removed.node].removed = true;
+        nodes[record->u.node_removed.node].lost = false;
+        nodes[record->u.node_removed.node].repair = REPAIR_NONE;
+        nodes[record->u.node_removed.node].must_pass = VALIDATION_NONE;
+        return true;
     case RECORD_mark_set_kind:
         on_mark_set(sim, &record->u.mark_set);
-        return;
+        return true;
     case RECORD_mark_cleared_kind:
         on_mark_cleared(sim, &record->u.mark_cleared);
+        return true;
+    case RECORD_repair_moved_kind:
+        on_repair_moved(sim, &record->u.repair_moved);
+        return true;
+    case RECORD_validation_set_kind:
+        nodes[record->u.validation_set.node].must_pass = record->u.validation_set.must_pass;
+        return true;
+    case RECORD_strike_kind: {
+        uint8_t *must_pass = &nodes[record->u.strike.node].must_pass;
+        *must_pass =
+            record->u.strike.must_pass > *must_pass ? record->u.strike.must_pass : *must_pass;
+        return true;
+    }
+    default:
+        return false;
+    }
+}
+
+static void judge_record(struct sim *sim, struct record *record)
+{
+    if (judge_node_record(sim, record)) {
         return;
+    }
+    switch (record->kind) {
     case RECORD_job_submitted_kind:
         on_submitted(sim, record);
         return;

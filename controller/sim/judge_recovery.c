@@ -384,6 +384,23 @@ static void on_job_record(struct sim *sim, struct sim_shadow_job *job, const str
     }
 }
 
+/* A repair has moved, or what a node must pass has changed. */
+static void on_mending(struct sim *sim, const struct record *record)
+{
+    const struct record_repair_moved *moved = &record->u.repair_moved;
+    if (record->kind == RECORD_validation_set_kind) {
+        bool failed = text_equal(record->event.type, "ValidationFailed");
+        sim->stats.seen[SIM_SEEN_UNFIT] += failed ? 1 : 0;
+        return;
+    }
+    if (moved->repair == REPAIR_ORDERED) {
+        seen(sim, SIM_SEEN_ORDERED);
+        harmful(sim, NULL, "a hook is ordered");
+    }
+    sim->stats.seen[SIM_SEEN_PERSON] += moved->repair == REPAIR_PERSON ? 1 : 0;
+    sim->stats.seen[SIM_SEEN_REPAIRED] += moved->repaired ? 1 : 0;
+}
+
 void judge_recovery_record(struct sim *sim, const struct record *record)
 {
     struct sim_shadow_job *job = record->job == 0 ? NULL : shadow_job(sim, record->job);
@@ -415,6 +432,10 @@ void judge_recovery_record(struct sim *sim, const struct record *record)
         return;
     case RECORD_node_back_kind:
         judge_stale_ranks(sim, record->u.node_back.node);
+        return;
+    case RECORD_repair_moved_kind:
+    case RECORD_validation_set_kind:
+        on_mending(sim, record);
         return;
     case RECORD_node_moved_kind:
         sim->stats.seen[SIM_SEEN_PROBATION] += record->u.node_moved.to == NODE_PROBATION ? 1 : 0;

@@ -2,6 +2,7 @@
  * whole classes are off: runs in which little goes wrong find what a storm would hide. */
 #include <string.h>
 
+#include "controller/core/words.h"
 #include "controller/sim/sim.h"
 #include "proto/base/check.h"
 #include "proto/base/prng.h"
@@ -55,6 +56,18 @@ static void draw_choices(struct sim_options *options)
         job->reserve = spares == 2 ? draw(&prng, 1, 3) : 0;
         job->min_ready = prng_below(&prng, 3) == 0 ? draw(&prng, 1, 3) : 0;
     }
+}
+
+/* Two sites of three have hooks, some of them not for every lane. */
+static void draw_hooks(struct sim_options *options)
+{
+    struct prng prng;
+    prng_seed(&prng, options->seed ^ 0x686f6f6b73ull);
+    options->repair_wait_ms = draw(&prng, 1000, 60000);
+    for (uint32_t hook = HOOK_NONE + 1; hook < repair_hook_count; hook++) {
+        options->hooks |= prng_below(&prng, 5) > 0 ? 1u << hook : 0;
+    }
+    options->hooks = prng_below(&prng, 3) > 0 ? options->hooks : 0;
 }
 
 /* Time enough for all jobs that there may be, one after the other, twice. */
@@ -167,6 +180,7 @@ void sim_options_draw(struct sim_options *ret_options, uint64_t seed)
         make_demo(ret_options);
     }
     draw_choices(ret_options);
+    draw_hooks(ret_options);
     if (ret_options->few_nodes && ret_options->healed_ms > FEW_NODES_MS) {
         ret_options->healed_ms = FEW_NODES_MS; /* who lacks nodes then will lack them for ever */
     }

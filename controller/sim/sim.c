@@ -260,6 +260,13 @@ static void step_agent(struct sim *sim, const struct sim_event *event)
     case SIM_EV_SCANNED:
         shim_scanned(sim, event);
         return;
+    case SIM_EV_VALIDATED: {
+        struct sim_agent_input *input = agent_input(sim, event->host, AGENT_EVENT_VALIDATED);
+        input->event.nonce = event->id;
+        input->event.ok = !host->bad_check;
+        agent_wake(sim, event->host);
+        return;
+    }
     case SIM_EV_CHECKED: {
         struct sim_agent_input *input = agent_input(sim, event->host, AGENT_EVENT_CHECKED);
         input->event.nonce = event->id;
@@ -294,6 +301,9 @@ static void step_fate(struct sim *sim, const struct sim_event *event)
         return;
     case SIM_EV_HEAL:
         fault_heal(sim);
+        return;
+    case SIM_EV_HOOK:
+        hook_end(sim, event);
         return;
     case SIM_EV_END:
         judge_live(sim);
@@ -343,6 +353,7 @@ void sim_step_world(struct sim *sim, const struct sim_event *event)
     case SIM_EV_UNDO:
     case SIM_EV_AIM:
     case SIM_EV_FLAP:
+    case SIM_EV_HOOK:
     case SIM_EV_HEAL:
     case SIM_EV_END:
         step_fate(sim, event);
@@ -361,6 +372,7 @@ void sim_step_world(struct sim *sim, const struct sim_event *event)
     case SIM_EV_AGENT_POLL:
     case SIM_EV_SCANNED:
     case SIM_EV_CHECKED:
+    case SIM_EV_VALIDATED:
         step_agent(sim, event);
         return;
     }

@@ -173,6 +173,10 @@ extern const char *const sim_judge_words[];
     X(HELD, "job-held")                                                                            \
     X(FENCED, "node-fenced")                                                                       \
     X(PROBATION, "on-probation")                                                                   \
+    X(ORDERED, "hook-ordered")                                                                     \
+    X(REPAIRED, "repaired")                                                                        \
+    X(PERSON, "repair-asks-a-person")                                                              \
+    X(UNFIT, "validation-failed")                                                                  \
     X(STALE_RANKS, "stale-ranks-back") /* a lost node is back, old ranks alive */                  \
     X(FACILITY, "lost-together")                                                                   \
     X(FATAL, "fatal-verdict")                                                                      \
@@ -286,6 +290,8 @@ struct sim_options {
     bool few_nodes;          /* after the healing some hosts stay broken: not all jobs can run */
     uint32_t start_grace_ms; /* of the controller */
     uint32_t fence_after_ms; /* of the agents; 0: never */
+    uint32_t hooks;          /* bits of enum repair_hook_word: those that the site has */
+    uint32_t repair_wait_ms; /* of the controller */
     enum sim_mutation mutation;
     bool check_all; /* core_check after every step, not only those that wrote */
     /* Where trace lines go, oldest first; NULL: only the last are kept. */

@@ -31,8 +31,9 @@ enum {
     SIM_LINE_SIZE = 320,
     SIM_USER_TIMEOUT_MS = 6000, /* TCP_USER_TIMEOUT of both ends */
     SIM_PING_MS = 2000,
-    SIM_POLL_MS = 1000, /* between two looks at the mailboxes */
-    SIM_PROTOCOL = 1 << 16,
+    SIM_POLL_MS = 1000,             /* between two looks at the mailboxes */
+    SIM_PROTOCOL = 1 << 16,         /* of the agents in every fourth rack: 1.0 … */
+    SIM_PROTOCOL_NEW = 1 << 16 | 1, /* … and of the others */
 };
 
 /* ---- events ------------------------------------------------------------------------------ */
@@ -60,6 +61,7 @@ enum sim_event_kind {
     SIM_EV_SHIM_LOOK,
     SIM_EV_SCANNED,
     SIM_EV_CHECKED,
+    SIM_EV_VALIDATED,
     SIM_EV_TRAIN,
     SIM_EV_FAULT,
     SIM_EV_OPERATOR,
@@ -67,6 +69,7 @@ enum sim_event_kind {
     SIM_EV_AIM,  /* at the phase of a recovery that has just begun */
     SIM_EV_FLAP, /* a flapping path goes or comes */
     SIM_EV_HEAL,
+    SIM_EV_HOOK, /* a program of the site has ended */
     SIM_EV_END,
 };
 
@@ -142,7 +145,14 @@ struct sim_request {
     uint8_t verb; /* enum sim_verb, for statistics */
 };
 
-enum sim_input_kind { SIM_IN_MESSAGE, SIM_IN_CLOSED, SIM_IN_PINGED, SIM_IN_REQUEST, SIM_IN_STORE };
+enum sim_input_kind {
+    SIM_IN_MESSAGE,
+    SIM_IN_CLOSED,
+    SIM_IN_PINGED,
+    SIM_IN_REQUEST,
+    SIM_IN_STORE,
+    SIM_IN_REPAIRED
+};
 
 struct sim_input {
     struct sim_input *next;
@@ -319,6 +329,14 @@ struct sim_host {
     uint32_t waiting_capacity;
     uint8_t cut;      /* enum sim_cut: of the next commit */
     uint32_t kill_at; /* kill.c */
+    struct sim_hook {
+        uint32_t node; /* as the core that started it numbers it */
+        uint32_t order;
+        uint8_t hook; /* enum repair_hook_word */
+        bool works;
+        uint64_t end_ms;
+        uint64_t asker; /* life of the controller that hears of its end */
+    } hook;             /* the last one */
 
     struct sim_shim shims[SIM_SHIMS_MAX];
 };
@@ -389,7 +407,9 @@ struct sim_shadow_node {
     bool known;
     bool lost;
     bool removed;
-    uint32_t job; /* whose slot it holds; 0 none */
+    uint8_t repair;    /* enum repair_state_word */
+    uint8_t must_pass; /* enum validation_word */
+    uint32_t job;      /* whose slot it holds; 0 none */
     uint32_t since_attempt;
     uint32_t host;
 };
@@ -551,6 +571,10 @@ void ctl_turn(struct sim *sim);
 void ctl_tick(struct sim *sim, const struct sim_event *event);
 void ctl_commit_end(struct sim *sim, const struct sim_event *event);
 void ctl_judge_end(struct sim *sim);
+/* hook.c */
+void hook_start(struct sim *sim, const struct action *action);
+void hook_end(struct sim *sim, const struct sim_event *event);
+
 void ctl_input(struct sim *sim, uint8_t kind, uint64_t session, bool flag,
                const struct message *message);
 void ctl_request(struct sim *sim, struct sim_request *request); /* takes it */

@@ -305,6 +305,10 @@ static void act(struct swarm_agent *agent, const struct agent_action *action)
         agent_queue(agent, &(struct swarm_input){.kind = AGENT_EVENT_CHECKED,
                                                  .nonce = action->u.check.nonce});
         return;
+    case AGENT_ACTION_VALIDATE: /* nothing here is ever broken */
+        agent_queue(agent, &(struct swarm_input){.kind = AGENT_EVENT_VALIDATED,
+                                                 .nonce = action->u.validate.nonce});
+        return;
     case AGENT_ACTION_LOG_READ:
     case AGENT_ACTION_SNAPSHOT:
     case AGENT_ACTION_SAVES:

@@ -29,7 +29,7 @@
 
 enum {
     WIRE_MAJOR = 1,
-    WIRE_MINOR = 0,
+    WIRE_MINOR = 1,
     WIRE_PROTOCOL = WIRE_MAJOR << 16 | WIRE_MINOR, /* for msg_hello.protocol */
     WIRE_WORLD_MAX = 1 << 20,                      /* ranks and slots of a job */
     WIRE_GRACE_MS_MAX = 24 * 3600 * 1000,

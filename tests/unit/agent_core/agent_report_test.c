@@ -498,6 +498,66 @@ static void test_check_is_passed_on(void **state)
     assert_true(rig_sent(rig, MSG_CHECK_RESULT)->u.check_result.port_free);
 }
 
+static void validate(struct core_rig *rig, uint64_t nonce, uint8_t level)
+{
+    struct message ask = {.kind = MSG_VALIDATE};
+    ask.u.validate = (struct msg_validate){.nonce = nonce, .level = level, .timeout_ms = 60000};
+    rig_message(rig, &ask);
+}
+
+static void validated(struct core_rig *rig, uint64_t nonce, bool ok, const char *text)
+{
+    struct agent_event event = {
+        .kind = AGENT_EVENT_VALIDATED, .nonce = nonce, .ok = ok, .text = text};
+    rig_step(rig, &event);
+}
+
+static void test_validation_is_passed_on(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    validate(rig, 5, VALIDATE_FULL);
+    assert_int_equal(rig_action(rig, AGENT_ACTION_VALIDATE, 0)->u.validate.level, VALIDATE_FULL);
+    validate(rig, 5, VALIDATE_FULL);
+    assert_null(rig_action(rig, AGENT_ACTION_VALIDATE, 0)); /* is under way */
+    validate(rig, 6, VALIDATE_FULL);
+    assert_null(rig_action(rig, AGENT_ACTION_VALIDATE, 0)); /* joins it */
+    validated(rig, 4, true, NULL);
+    assert_null(rig_sent(rig, MSG_VALIDATED)); /* of nothing that runs */
+    validated(rig, 5, false, "GPU 3: ECC");
+    assert_int_equal(rig_sent(rig, MSG_VALIDATED)->u.validated.nonce, 6);
+    assert_false(rig_sent(rig, MSG_VALIDATED)->u.validated.ok);
+    assert_string_equal(rig_sent(rig, MSG_VALIDATED)->u.validated.text, "GPU 3: ECC");
+    validated(rig, 5, true, NULL);
+    assert_null(rig_sent(rig, MSG_VALIDATED)); /* it has ended */
+    validate(rig, 6, VALIDATE_FULL);
+    assert_false(rig_sent(rig, MSG_VALIDATED)->u.validated.ok); /* said again */
+    validate(rig, 7, VALIDATE_FULL);
+    assert_int_equal(rig_action(rig, AGENT_ACTION_VALIDATE, 0)->u.validate.nonce, 7);
+    validate(rig, 8, VALIDATE_QUICK); /* another level begins anew */
+    assert_int_equal(rig_action(rig, AGENT_ACTION_VALIDATE, 0)->u.validate.nonce, 8);
+    validated(rig, 7, true, NULL);
+    assert_null(rig_sent(rig, MSG_VALIDATED));
+    validated(rig, 8, true, NULL);
+    assert_true(rig_sent(rig, MSG_VALIDATED)->u.validated.ok);
+}
+
+/* It ends while nobody hears it: the next session asks again, and is told. */
+static void test_validation_over_sessions(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    validate(rig, 5, VALIDATE_QUICK);
+    rig_simple(rig, AGENT_EVENT_LINK_DOWN);
+    validated(rig, 5, true, "fine");
+    assert_null(rig_sent(rig, MSG_VALIDATED));
+    rig_connect(rig);
+    validate(rig, 5, VALIDATE_QUICK);
+    assert_true(rig_sent(rig, MSG_VALIDATED)->u.validated.ok);
+    validate(rig, 9, VALIDATE_QUICK);
+    assert_non_null(rig_action(rig, AGENT_ACTION_VALIDATE, 0));
+}
+
 /* That a rank has begun to train is told at once; each further step with the next regular beat. */
 static void test_the_first_step_is_told_at_once(void **state)
 {
@@ -590,6 +650,8 @@ int main(void)
         RIG_TEST(test_detail),
         RIG_TEST(test_abort),
         RIG_TEST(test_check_is_passed_on),
+        RIG_TEST(test_validation_is_passed_on),
+        RIG_TEST(test_validation_over_sessions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -223,6 +223,10 @@ static void take_message(struct fake_controller *fake, const struct message *mes
         fake->check = message->u.check_result;
         fake->has_check = true;
         break;
+    case MSG_VALIDATED:
+        fake->validated = message->u.validated;
+        fake->validations++;
+        break;
     case MSG_PEER_SAID:
         fake->said = message->u.peer_said;
         fake->has_said = true;

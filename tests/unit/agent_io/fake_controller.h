@@ -43,6 +43,8 @@ struct fake_controller {
     uint64_t beat_gap_ms; /* the longest between two since a test set it to 0 */
     struct msg_check_result check;
     bool has_check;
+    struct msg_validated validated; /* the last */
+    uint32_t validations;
     struct msg_peer_said said;
     bool has_said;
     struct msg_checkpoint checkpoint;

@@ -29,6 +29,7 @@ static void test_flags(void **state)
                                         "127.0.0.1:7444",
                                         "--leaf=l1,l2",
                                         "--gpus=8",
+                                        "--validate-programs=/opt/a,/opt/b",
                                         "--fence-after=5m",
                                         "--catalog=/etc/keepstep/site.tsv",
                                         "--peer=a=10.0.0.1:7445,b=[fd00::1]:7446",
@@ -44,6 +45,8 @@ static void test_flags(void **state)
     assert_int_equal(options.leaf_count, 2);
     assert_string_equal(options.leaves[1], "l2");
     assert_int_equal(options.gpus, 8);
+    assert_string_equal(options.validate_programs[1], "/opt/b");
+    assert_string_equal(options.validate_programs[2], "");
     assert_int_equal(options.fence_after_ms, 300000);
     assert_int_equal(options.peer_count, 2);
     assert_string_equal(options.peers[1].address, "fd00::1");
@@ -107,6 +110,8 @@ static void test_refusals(void **state)
         {{"--controller=10.0.0.1:7444", "--node=a", NULL}, "--insecure"},
         {{"--controller=127.0.0.1:7444", "--gpus=99", NULL}, "gpus"},
         {{"--controller=127.0.0.1:7444", "--state=relative", NULL}, "absolute"},
+        {{"--controller=127.0.0.1:7444", "--validate-programs=check", NULL}, "absolute path"},
+        {{"--controller=127.0.0.1:7444", "--validate-programs=/a,,/b", NULL}, "absolute path"},
         {{"--no-such-flag", NULL}, "no such flag"},
         {{"--node", NULL}, "needs a value"},
         {{"word", NULL}, "not a flag"},

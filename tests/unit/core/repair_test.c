@@ -582,6 +582,10 @@ static void test_silent_is_power_cycled_after_two_minutes(void **state)
     expect(rig, 0, REPAIR_ORDERED, LANE_REBOOT);
     rig_end_hook(rig, 0, false, "no power"); /* diag needs a host that answers */
     expect(rig, 0, REPAIR_ORDERED, LANE_RMA);
+    rig_end_hook(rig, 0, true, "DC-4519");
+    rig_boot(rig, 0, true);
+    rig_run(rig, 5000);
+    expect(rig, 0, REPAIR_PERSON, LANE_RMA); /* it had a fault before it fell silent */
     done(rig);
 }
 
@@ -598,6 +602,25 @@ static void test_silent_before_a_restart(void **state)
     rig_run(rig, 2 * MINUTE_MS);
     expect(rig, 0, REPAIR_ORDERED, LANE_REBOOT);
     assert_int_equal(rig->hook_starts, 1);
+    done(rig);
+}
+
+static void test_silent_and_back_by_itself(void **state)
+{
+    (void)state;
+    struct rig *rig = fleet(4, ALL_HOOKS);
+    rig->hook_ms = 10 * 60000;
+    rig_kill_node(rig, 0, RIG_PEER_NOTHING);
+    rig_run(rig, 2 * MINUTE_MS + 5000);
+    expect(rig, 0, REPAIR_ORDERED, LANE_REBOOT);
+    rig_end_hook(rig, 0, false, "no power");
+    rig_end_hook(rig, 0, true, "DC-4519");
+    expect(rig, 0, REPAIR_PERSON, LANE_RMA);
+    rig_boot(rig, 0, false);
+    rig_run(rig, 5000);
+    expect(rig, 0, REPAIR_NONE, LANE_RMA);
+    assert_int_equal(rig->nodes[0].validation_level, VALIDATE_FULL);
+    assert_int_equal(node_of(rig, 0)->d.life, NODE_PROBATION);
     done(rig);
 }
 
@@ -693,6 +716,7 @@ int main(void)
         cmocka_unit_test(test_waits_for_its_turn),
         cmocka_unit_test(test_silent_is_power_cycled_after_two_minutes),
         cmocka_unit_test(test_silent_before_a_restart),
+        cmocka_unit_test(test_silent_and_back_by_itself),
         cmocka_unit_test(test_silent_without_that_hook_is_left_alone),
         cmocka_unit_test(test_ranks_that_do_not_end_are_rebooted_away),
         cmocka_unit_test(test_gone_on_purpose_is_left_alone),

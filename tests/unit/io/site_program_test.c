@@ -4,6 +4,7 @@
 #include "tests/lib/test.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include "controller/io/site_program.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 
 static void write_program(const char *path, const char *text)
 {
@@ -125,14 +127,17 @@ static void test_floods_are_bounded(void **state)
     assert_string_equal(end.text, "done");
 }
 
-static bool is_alive(const char *path)
+static pid_t read_pid(const char *path)
 {
     char text[32] = "";
+    uint64_t pid = 0;
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     assert_non_null(fgets(text, sizeof(text), file));
     (void)fclose(file);
-    return kill((pid_t)strtol(text, NULL, 10), 0) == 0;
+    text[strcspn(text, "\n")] = '\0';
+    assert_int_equal(text_to_u64(text, INT32_MAX, &pid), 0);
+    return (pid_t)pid;
 }
 
 /* It and what it has started are killed; what it leaves behind at its own end is not waited for. */
@@ -149,19 +154,15 @@ static void test_hangs_and_orphans(void **state)
     struct site_end end = run_text(text, 300);
     assert_false(end.ok);
     assert_string_equal(end.text, "signal 9, not done in time: waits");
-    for (int turn = 0; turn < 200 && is_alive(path); turn++) {
-        (void)usleep(10000); /* its new parent has to take its end */
+    for (int turn = 0; turn < 200 && kill(read_pid(path), 0) == 0; turn++) {
+        (void)poll(NULL, 0, 10); /* its new parent has to take its end */
     }
-    assert_false(is_alive(path));
+    assert_int_equal(kill(read_pid(path), 0), -1);
     (void)snprintf(text, sizeof(text), "#!/bin/sh\nsleep 300 &\necho $! >%s\necho left it\n", path);
     end = run_text(text, 60000);
     assert_true(end.ok);
     assert_string_equal(end.text, "left it");
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    assert_non_null(fgets(text, sizeof(text), file));
-    (void)fclose(file);
-    (void)kill((pid_t)strtol(text, NULL, 10), SIGKILL);
+    (void)kill(read_pid(path), SIGKILL);
     (void)unlink(path);
 }
 

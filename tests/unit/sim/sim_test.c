@@ -143,6 +143,9 @@ static void busy(struct sim_options *options, uint64_t seed, enum sim_mutation m
         options->chaos_ms = 20000;
         options->job[0].steps = 2000;
     }
+    if (mutation == SIM_LOSE_SHARD) { /* restored while what was lost is the newest */
+        options->fault_gap_ms = 8000;
+    }
     if (mutation == SIM_ACT_EARLY) {
         options->commit_ms[0] = 400;
         options->commit_ms[1] = 800;
