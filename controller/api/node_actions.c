@@ -36,11 +36,9 @@ static bool read_verb(struct http_request *request, const json_t *body, uint8_t 
     static const struct {
         const char *word;
         uint8_t verb;
-    } verbs[] = {{"drain", REQUEST_DRAIN},
-                 {"undrain", REQUEST_UNDRAIN},
-                 {"cordon", REQUEST_CORDON},
-                 {"uncordon", REQUEST_UNCORDON},
-                 {"remove", REQUEST_REMOVE}};
+    } verbs[] = {{"drain", REQUEST_DRAIN},   {"undrain", REQUEST_UNDRAIN},
+                 {"cordon", REQUEST_CORDON}, {"uncordon", REQUEST_UNCORDON},
+                 {"remove", REQUEST_REMOVE}, {"validate", REQUEST_VALIDATE}};
     const char *word = json_string_value(json_object_get(body, "action"));
     for (size_t i = 0; word != NULL && i < ARRAY_SIZE(verbs); i++) {
         if (text_equal(word, verbs[i].word)) {
@@ -49,7 +47,7 @@ static bool read_verb(struct http_request *request, const json_t *body, uint8_t 
         }
     }
     http_problem(request, 400, "invalid-request", "",
-                 "action: drain, undrain, cordon, uncordon or remove");
+                 "action: drain, undrain, cordon, uncordon, remove or validate");
     return false;
 }
 
@@ -68,6 +66,23 @@ static bool read_when(struct http_request *request, const json_t *body, uint8_t 
     }
     http_problem(request, 400, "invalid-request", "", "when: checkpoint, now or job-end, not %s",
                  word);
+    return false;
+}
+
+static bool read_level(struct http_request *request, const json_t *body, uint8_t *ret_level)
+{
+    char word[NAME_SIZE];
+    *ret_level = VALIDATION_QUICK;
+    if (!http_member_text(request, body, "level", word, sizeof word) || word[0] == '\0') {
+        return !request->answered;
+    }
+    for (uint8_t i = VALIDATION_NONE + 1; i < validation_count; i++) {
+        if (text_equal(word, validation_words[i])) {
+            *ret_level = i;
+            return true;
+        }
+    }
+    http_problem(request, 400, "invalid-request", "", "level: quick or full, not %s", word);
     return false;
 }
 
@@ -91,8 +106,9 @@ static bool read_reason(struct http_request *request, const json_t *body, struct
     if (!http_member_text(request, body, "reason", ask->reason, sizeof ask->reason)) {
         return false;
     }
-    bool gives_back = ask->verb == REQUEST_UNDRAIN || ask->verb == REQUEST_UNCORDON;
-    if (ask->reason[0] == '\0' && !gives_back) {
+    bool harmless = ask->verb == REQUEST_UNDRAIN || ask->verb == REQUEST_UNCORDON ||
+                    ask->verb == REQUEST_VALIDATE;
+    if (ask->reason[0] == '\0' && !harmless) {
         http_problem(request, 400, "invalid-request", "--reason \"why\"", "a reason is required");
         return false;
     }
@@ -106,7 +122,8 @@ static bool read_ask(struct http_request *request, const json_t *body, struct no
            read_reason(request, body, ask) &&
            http_member_text(request, body, "clear", ask->clear_code, sizeof ask->clear_code) &&
            http_member_bool(request, body, "accept_inventory", &ask->accept_inventory) &&
-           read_nodes(request, body, set);
+           http_member_bool(request, body, "skip_validation", &ask->skip_validation) &&
+           read_level(request, body, &ask->validation) && read_nodes(request, body, set);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */

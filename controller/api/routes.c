@@ -39,7 +39,7 @@ static const struct route routes[] = {
     {"GET", "v1/nodes/*", ROLE_VIEWER, route_node, "", NULL},
     {"GET", "v1/nodes/*/history", ROLE_VIEWER, route_node_history, "limit", NULL},
     {"POST", "v1/node-actions", ROLE_OPERATOR, route_node_actions, TRY,
-     "nodes|action|reason|when|clear|accept_inventory"},
+     "nodes|action|reason|when|clear|accept_inventory|skip_validation|level|skip_validation|level"},
     {"GET", "v1/spares", ROLE_VIEWER, route_spares, "", NULL},
     {"GET", "v1/recoveries", ROLE_VIEWER, route_recoveries, PAGE "|job|cause|outcome", NULL},
     {"GET", "v1/recoveries/*", ROLE_VIEWER, route_recovery, "", NULL},

@@ -90,6 +90,11 @@ static uint64_t wall_of(const struct core *core, uint64_t service_ms)
     return age < g->wall_ms ? g->wall_ms - age : 0;
 }
 
+json_t *show_service_time(const struct core *core, uint64_t service_ms)
+{
+    return show_time(wall_of(core, service_ms));
+}
+
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 void show_condition(json_t *list, const char *type, bool on, const char *reason,
@@ -294,6 +299,9 @@ static json_t *marks(const struct core *core, const struct node *node)
         show_set_text(one, "when", WORD(leave_when, mark->d.when));
         show_set_text(one, "actor", mark->d.actor);
         show_set_text(one, "text", mark->d.text);
+        show_set_text(one, "repair_lane", WORD(repair_lane, mark->d.lane));
+        set(one, "incident",
+            mark->d.incident != 0 ? json_sprintf("I-%04u", mark->d.incident) : json_null());
         set(one, "since", show_time(mark->d.since_wall_ms));
         json_array_append_new(list, one);
     }
@@ -335,6 +343,9 @@ json_t *show_node(const struct core *core, const struct node *node)
     set(object, "strikes_weight", json_real((double)core_strikes_milli(core, node) / 1000.0));
     set(object, "since", show_time(wall_of(core, node->d.life_service_ms)));
     set(object, "marks", marks(core, node));
+    set(object, "repair", show_repair(core, node));
+    set(object, "validation", show_validation(core, node));
+    set(object, "not_used_by", show_barred(core, node));
     return object;
 }
 

@@ -32,6 +32,11 @@ json_t *show_interval(const struct core *core, const struct job *job); /* of sav
 json_t *show_spares(const struct core_spares *spares, const struct job *job);
 void show_add_protected(json_t *conditions, const struct core_spares *spares);
 json_t *show_node(const struct core *core, const struct node *node);
+json_t *show_service_time(const struct core *core, uint64_t service_ms); /* as wall time */
+/* show_repair.c: parts of a node. */
+json_t *show_repair(const struct core *core, const struct node *node);
+json_t *show_validation(const struct core *core, const struct node *node);
+json_t *show_barred(const struct core *core, const struct node *node); /* jobs that pass it over */
 json_t *show_recovery(const struct core *core, const struct recovery *recovery);
 json_t *show_incident(const struct core *core, const struct incident *incident);
 json_t *show_checkpoint(const struct checkpoint *checkpoint, const struct core *core);

@@ -50,6 +50,7 @@ struct cli {
     bool hold;
     bool wait;
     bool accept_inventory;
+    bool skip_validation;
     bool after_checkpoint;
     bool help;
     bool hush; /* while connections are tried again: no line for each failure */
@@ -70,6 +71,7 @@ struct cli {
     const char *rank;
     const char *attempt;
     const char *tail;
+    const char *level;
     uint64_t flags; /* which were given, by index in flags.c's table */
     uint32_t count; /* words, the verb first */
     const char *words[ARGUMENTS_MAX];

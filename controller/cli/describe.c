@@ -229,6 +229,56 @@ static void print_marks(const json_t *marks)
     }
 }
 
+/* What is being done about it, and what comes next. */
+static void print_repair(const json_t *repair)
+{
+    char text[LINE];
+    char since[TEXT];
+    const char *state = member(repair, "state");
+    const char *next = member(repair, "next");
+    if (text_equal(state, "none") && member(repair, "text")[0] == '\0') {
+        line("Repair:", next[0] != '\0' ? "not begun" : "none");
+    } else {
+        printf("%-13s %s, %s, try %lld, for %s, since %s: %s\n", "Repair:", state,
+               member(repair, "lane"), number(repair, "try"),
+               member(repair, "incident")[0] != '\0' ? member(repair, "incident") : "its own mark",
+               text_of(repair, "since", since, sizeof since),
+               harmless(member(repair, "text"), text, sizeof text));
+    }
+    if (next[0] != '\0') {
+        printf("              next: %s\n", harmless(next, text, sizeof text));
+    }
+}
+
+static void print_validation(const json_t *validation)
+{
+    char text[LINE];
+    char since[TEXT];
+    const char *level = member(validation, "level");
+    if (member(validation, "text")[0] == '\0' && text_equal(level, "none")) {
+        line("Validation:", "none asked for");
+        return;
+    }
+    printf("%-13s %s%s%s since %s: %s\n",
+           "Validation:", text_equal(level, "none") ? "nothing to pass" : "must pass ",
+           text_equal(level, "none") ? "" : level,
+           truth(validation, "running") ? ", under way," : ",",
+           text_of(validation, "since", since, sizeof since),
+           harmless(member(validation, "text"), text, sizeof text));
+}
+
+static void print_not_used_by(const json_t *jobs)
+{
+    char text[LINE];
+    size_t index;
+    json_t *job;
+    json_array_foreach(jobs, index, job)
+    {
+        printf("%-13s %s: two faults of a kind within a day\n",
+               "Not used by:", harmless(json_string_value(job), text, sizeof text));
+    }
+}
+
 static void print_place(const json_t *node)
 {
     char a[4][TEXT];
@@ -256,6 +306,9 @@ static void print_node(const json_t *node)
     printf("%-13s %s, incarnation %lld\n", "Agent:", text_of(agent, "version", a, sizeof a),
            number(agent, "incarnation"));
     print_marks(json_object_get(node, "marks"));
+    print_repair(json_object_get(node, "repair"));
+    print_validation(json_object_get(node, "validation"));
+    print_not_used_by(json_object_get(node, "not_used_by"));
 }
 
 static int describe_node(struct cli *cli)

@@ -45,6 +45,7 @@ static const struct flag flags[] = {
     SWITCH("all", 0, false, all),
     SWITCH("problems", 0, false, problems),
     SWITCH("accept-inventory", 0, false, accept_inventory),
+    SWITCH("skip-validation", 0, false, skip_validation),
     SWITCH("after-checkpoint", 0, false, after_checkpoint),
     TEXT("reason", 0, false, reason),
     TEXT("when", 0, false, when),
@@ -63,6 +64,7 @@ static const struct flag flags[] = {
     TEXT("rank", 0, false, rank),
     TEXT("attempt", 0, false, attempt),
     TEXT("tail", 0, false, tail),
+    TEXT("level", 0, false, level),
 };
 static_assert(ARRAY_SIZE(flags) <= 64, "one bit each in cli.flags");
 

@@ -1,4 +1,4 @@
-/* node_action.c: drain, undrain, cordon, uncordon, remove: many nodes, one transaction. */
+/* node_action.c: drain, undrain, cordon, uncordon, validate, remove: many nodes, one transaction. */
 #include <stdio.h>
 #include <string.h>
 
@@ -148,6 +148,14 @@ static void done_cordon(const struct cli *cli, const json_t *plan, const char *n
     say_next(cli, "Take it back:", "keepstep uncordon %s", member(plan, "nodes"));
 }
 
+/* What the controller says of the nodes: behind "1 node: " or "2 nodes; ". */
+static const char *said_of(const json_t *answer)
+{
+    const char *text = member(answer, "result");
+    const size_t size = strcspn(text, ":;");
+    return text[size] != '\0' && text[size + 1] == ' ' ? text + size + 2 : text;
+}
+
 /* Marks of other owners may remain: then the controller's own sentence says which. */
 static void done_undrain(const struct cli *cli, const json_t *answer, const char *nodes)
 {
@@ -160,8 +168,18 @@ static void done_undrain(const struct cli *cli, const json_t *answer, const char
     } else if (is(cli, "uncordon")) {
         printf("%s: may be chosen again.\n", nodes);
     } else {
-        printf("%s: checked, then spare again.\n", nodes);
+        printf("%s: %s.\n", nodes, said_of(answer));
         say_next(cli, "Look:", "keepstep get nodes %s", member(plan, "nodes"));
+    }
+}
+
+static void done_validate(const struct cli *cli, const json_t *plan, const char *nodes)
+{
+    printf("%s: validating (%s).\n", nodes, cli->level != NULL ? cli->level : "quick");
+    if (number(plan, "node_count") == 1) {
+        say_next(cli, "How it ends:", "keepstep describe node %s", member(plan, "nodes"));
+    } else {
+        say_next(cli, "How it ends:", "keepstep get nodes %s", member(plan, "nodes"));
     }
 }
 
@@ -176,6 +194,8 @@ static void print_done(const struct cli *cli, const json_t *answer)
         done_drain(cli, plan, nodes);
     } else if (is(cli, "cordon")) {
         done_cordon(cli, plan, nodes);
+    } else if (is(cli, "validate")) {
+        done_validate(cli, plan, nodes);
     } else if (is(cli, "remove")) {
         printf("%s: removed. A node that comes back under that name joins as a new one.\n", nodes);
     } else {
@@ -213,6 +233,12 @@ static json_t *body_of(const struct cli *cli)
     }
     if (body != NULL && cli->accept_inventory) {
         json_object_set_new(body, "accept_inventory", json_true());
+    }
+    if (body != NULL && cli->skip_validation) {
+        json_object_set_new(body, "skip_validation", json_true());
+    }
+    if (body != NULL && cli->level != NULL) {
+        json_object_set_new(body, "level", json_string(cli->level));
     }
     return body;
 }
@@ -259,7 +285,8 @@ int verb_node_action(struct cli *cli)
 {
     const char *verb = cli->words[0];
     size_t size = 0;
-    bool needs_reason = is(cli, "drain") || is(cli, "cordon") || is(cli, "remove");
+    bool needs_reason =
+        is(cli, "drain") || is(cli, "cordon") || is(cli, "remove") || cli->skip_validation;
     if (cli->count < 2) {
         return say_usage("keepstep %s NODES: which? A hostlist such as gpu-[0001-0004]", verb);
     }

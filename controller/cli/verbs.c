@@ -43,9 +43,14 @@ static const struct verb verbs[] = {
      "keepstep drain gpu-1190 --reason slow --when now --dry-run\n"
      "keepstep drain gpu-1190 --reason \"rack work\" --when job-end -y\n"},
     {"undrain", verb_node_action, "NODES", "let nodes back in, after checks",
-     "accept-inventory|clear|dry-run|reason",
+     "accept-inventory|clear|dry-run|reason|skip-validation",
      "keepstep undrain gpu-0417 --reason \"GPU 3 replaced, DC-4519\"\n"
-     "keepstep undrain gpu-0417 --clear xid-79 --reason \"replaced\"\n"},
+     "keepstep undrain gpu-0417 --clear xid-79 --reason \"replaced\"\n"
+     "keepstep undrain gpu-0417 --skip-validation --reason \"was only a cable\"\n"},
+    {"validate", verb_node_action, "NODES", "have nodes without a slot show that they are fit",
+     "dry-run|level|reason",
+     "keepstep validate gpu-0417\n"
+     "keepstep validate gpu-[0400-0431] --level full\n"},
     {"cordon", verb_node_action, "NODES", "no new use; a running job keeps its slots",
      "dry-run|reason", "keepstep cordon gpu-[0992-1023] --reason \"power work tonight\"\n"},
     {"uncordon", verb_node_action, "NODES", "undo cordon", "dry-run|reason",
@@ -150,6 +155,7 @@ static const struct {
     {"for", "WHAT", "job/NAME, node/NAME, recovery/ID; of wait: running, succeeded, step=N"},
     {"hold", "", "submit it held; keepstep release starts it"},
     {"job", "NAME", "only of this job"},
+    {"level", "WORD", "quick (default): its own probes; full: the site's programs, too"},
     {"limit", "N", "at most so many"},
     {"node", "NAME", "read it where it ran"},
     {"problems", "", "only nodes that are not healthy"},
@@ -158,6 +164,7 @@ static const struct {
     {"severity", "WORD", "info, warn or error, and worse"},
     {"since", "DURATION", "begin so long ago: 90s, 3h, 7d"},
     {"since-revision", "N", "begin after this one"},
+    {"skip-validation", "", "you vouch for it: it is used without a check; needs --reason"},
     {"state", "WORD", "only in this state"},
     {"tail", "LINES", "only the last ones"},
     {"timeout", "DURATION", "then exit code 7"},

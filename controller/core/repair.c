@@ -332,7 +332,9 @@ static bool is_again(const struct node *node, const struct fault *fault)
 
 static uint8_t first_lane(const struct node *node, const struct fault *fault)
 {
-    uint8_t higher = is_again(node, fault) ? lanes[node->d.repair_lane].next : LANE_NONE;
+    uint8_t last = node->d.repair_lane;
+    uint8_t next = lanes[last].next != LANE_NONE ? lanes[last].next : last;
+    uint8_t higher = is_again(node, fault) ? next : LANE_NONE;
     return lanes[higher].weight > lanes[fault->lane].weight ? higher : fault->lane;
 }
 
@@ -572,5 +574,80 @@ void repair_again(struct core *core)
         } else if (node->d.repair == REPAIR_ORDERED) {
             node->repair_ms = core->t; /* the site has no such hook any more */
         }
+    }
+}
+
+/* ---- shown ---------------------------------------------------------------------------------- */
+
+/* The heaviest of its faults that a lane mends; none: there is none, or an operator has the node. */
+static uint8_t marked_lane(const struct core *core, const struct node *node)
+{
+    uint8_t lane = LANE_NONE;
+    for (uint32_t i = 0; i < core->mark_count; i++) {
+        const struct record_image_mark *d = &core->marks[i].d;
+        if (d->node == node->d.node && d->owner == MARK_OPERATOR) {
+            return LANE_NONE;
+        }
+        bool mends = d->node == node->d.node && d->level == MARK_LEAVE;
+        lane = mends && lanes[d->lane].weight > lanes[lane].weight ? d->lane : lane;
+    }
+    return lane;
+}
+
+/* The lane with a hook that follows this one, on a node that is well enough for all of them. */
+static uint8_t hooked_lane(const struct core *core, uint8_t lane)
+{
+    while (lane != LANE_NONE && !has_hook(core, lane)) {
+        lane = lanes[lane].next;
+    }
+    return lane;
+}
+
+static void say_first(const struct core *core, const struct node *node, char text[TEXT_SIZE])
+{
+    uint8_t lane = marked_lane(core, node);
+    uint8_t hooked = hooked_lane(core, lane);
+    text[0] = '\0';
+    if (lane == LANE_NONE || node->d.life != NODE_OUT) {
+        return;
+    }
+    if (hooked == LANE_NONE) {
+        text_format(text, TEXT_SIZE, "no hook mends %s: a person is asked soon",
+                    WORD(repair_lane, lane));
+    } else {
+        text_format(text, TEXT_SIZE, "%s by hooks.%s, %u s after its mark at the earliest%s",
+                    WORD(repair_lane, hooked), hook_word(hooked),
+                    core->config.repair_wait_ms / 1000,
+                    may_act(core) ? "" : "; automation is held");
+    }
+}
+
+void core_repair_next(const struct core *core, const struct node *node, char text[TEXT_SIZE])
+{
+    uint8_t next = hooked_lane(core, lanes[node->d.repair_lane].next);
+    const char *then = next != LANE_NONE ? WORD(repair_lane, next) : "a person is asked";
+    switch ((enum repair_state_word)node->d.repair) {
+    case REPAIR_NONE:
+        say_first(core, node, text);
+        return;
+    case REPAIR_WAITING:
+        text_format(text, TEXT_SIZE, "%s by hooks.%s", WORD(repair_lane, node->d.repair_lane),
+                    hook_word(node->d.repair_lane));
+        return;
+    case REPAIR_ORDERED:
+        if (lanes[node->d.repair_lane].hook == HOOK_TICKET) {
+            text_copy(text, TEXT_SIZE, "a person mends it, then gives it back");
+            return;
+        }
+        text_format(text, TEXT_SIZE, "%s checks, then on probation; if it does not help: %s",
+                    WORD(validation, node->d.must_pass), then);
+        return;
+    case REPAIR_VALIDATING:
+        text_format(text, TEXT_SIZE, "once it has passed: on probation; if it fails: %s", then);
+        return;
+    case REPAIR_PERSON:
+        text_format(text, TEXT_SIZE, "keepstep undrain %s --reason ..., when it is mended",
+                    node->d.name);
+        return;
     }
 }

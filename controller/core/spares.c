@@ -40,7 +40,7 @@ static int exclude_one(const char *name, void *context)
 
 /* It has failed twice in the same way within a day, at last under this job: not for a week after its
  * last fault, or until an operator gives it back. */
-static bool is_barred(const struct core *core, const struct job *job, const struct node *node)
+bool core_node_barred(const struct core *core, const struct job *job, const struct node *node)
 {
     bool barred = false;
     for (uint32_t i = 0; i < BARRED_MAX; i++) {
@@ -51,7 +51,7 @@ static bool is_barred(const struct core *core, const struct job *job, const stru
 
 static bool fits(const struct core *core, const struct job *job, const struct node *node)
 {
-    if (is_barred(core, job, node)) {
+    if (core_node_barred(core, job, node)) {
         return false;
     }
     if (job->d.pool[0] != '\0' && !text_equal(job->d.pool, node->d.pool)) {
@@ -98,7 +98,7 @@ uint32_t spares_barred(const struct core *core, const struct job *job)
     uint32_t count = 0;
     list_usable(core);
     for (uint32_t i = 0; i < core->shares->count; i++) {
-        count += is_barred(core, job, core_node(core, core->shares->ids[i])) ? 1 : 0;
+        count += core_node_barred(core, job, core_node(core, core->shares->ids[i])) ? 1 : 0;
     }
     return count;
 }

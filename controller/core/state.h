@@ -255,6 +255,10 @@ const struct mark *core_mark(const struct core *core, uint32_t node, uint32_t in
 const char *core_node_state_word(const struct core *core, const struct node *node, bool *ret_star);
 const char *core_node_role_word(const struct core *core, const struct node *node);
 bool core_node_usable(const struct core *core, const struct node *node); /* may be given a slot */
+/* What comes next of its repair, in a sentence; "": nothing. */
+void core_repair_next(const struct core *core, const struct node *node, char text[TEXT_SIZE]);
+/* This job does not take the node: it had two faults of a kind within a day. */
+bool core_node_barred(const struct core *core, const struct job *job, const struct node *node);
 
 /* Iterate: for (i = 0; (job = core_job_at(core, i)) != NULL; i++); order of ids. The same for the
  * other *_at functions below; their order is the order of creation. */

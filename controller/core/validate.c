@@ -3,7 +3,7 @@
  *   required --heard, and nothing runs there--> asked --passed--> none
  *      ^  ^                                      |  |
  *      |  +--- its session ends: asked anew -----+  +--failed, no answer--> the mark
- *      +------ the mark goes -------------------------- health/validation, and out
+ *      +------ the mark goes -------------------------- health/validation: it is out, or stays so
  *
  * Required is durable (must_pass): of one that left for a fault, or that an operator gives back.
  * While it is required the life `checking` does not end. A node that is out is asked where its
@@ -83,20 +83,22 @@ static void failed(struct core *core, struct node *node, const char *said)
                   WORD(validation, node->d.must_pass),
                   said[0] != '\0' ? said : "it does not say why");
     set(core, node, &to, "ValidationFailed", SEVERITY_WARN);
-    if (node->d.repair == REPAIR_VALIDATING) {
-        repair_validated(core, node, false, to.validate_text);
-        return;
-    }
+    bool mended = node->d.repair == REPAIR_VALIDATING;
     mark_set(core, node,
              &(struct mark_order){.owner = MARK_HEALTH,
                                   .level = MARK_LEAVE,
                                   .when = WHEN_NOW,
                                   .code = "validation",
                                   .actor = "keepstep",
+                                  .incident = mended ? node->d.repair_incident : 0,
                                   .lane = LANE_DIAG,
                                   .fault = OWNER_HARDWARE,
                                   .text = to.validate_text});
-    breaker_marked(core, "validation");
+    if (mended) {
+        repair_validated(core, node, false, to.validate_text);
+    } else {
+        breaker_marked(core, "validation");
+    }
 }
 
 static void ended(struct core *core, struct node *node, bool ok, const char *said)

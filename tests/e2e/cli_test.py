@@ -311,7 +311,7 @@ def questions(cluster):
     cluster.until(lambda: cluster.get(f"/v1/nodes/{node}")["state"] == "drained", 20,
                   f"{node} is drained")
     done = run(cluster, "undrain", node)
-    same((done.returncode, f"{node}: checked, then spare again." in done.stdout), (0, True),
+    same((done.returncode, f"{node}: validating (quick), then spare." in done.stdout), (0, True),
          done.stdout)
 
 
