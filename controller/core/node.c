@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "controller/core/impl.h"
+#include "controller/core/judge_rules.h"
 
 #define TO(life) (1u << (life))
 static const uint8_t moves[node_life_count] = {
@@ -660,23 +661,9 @@ void node_closed(struct core *core, uint64_t session)
     }
 }
 
-/* What mends it, by what the catalogue says of the line or reading. */
-static uint8_t lane_of(uint8_t advice)
-{
-    switch (advice) {
-    case ADVICE_EVICT_RESET:
-        return LANE_GPU_RESET;
-    case ADVICE_EVICT_REBOOT:
-        return LANE_REBOOT;
-    case ADVICE_EVICT_RMA:
-        return LANE_RMA;
-    default:
-        return LANE_DIAG;
-    }
-}
-
 void node_is_broken(struct core *core, struct node *node, const struct node_fault *fault)
 {
+    uint8_t lane = lane_of(fault->advice);
     mark_set(core, node,
              &(struct mark_order){.owner = MARK_HEALTH,
                                   .level = MARK_LEAVE,
@@ -684,7 +671,7 @@ void node_is_broken(struct core *core, struct node *node, const struct node_faul
                                   .code = "fatal-signal",
                                   .actor = "keepstep",
                                   .text = fault->text,
-                                  .lane = lane_of(fault->advice),
+                                  .lane = lane != LANE_NONE ? lane : LANE_DIAG,
                                   .fault = OWNER_HARDWARE,
                                   .fact_sequence = fault->sequence});
     breaker_marked(core, "fatal-signal");

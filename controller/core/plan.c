@@ -383,7 +383,8 @@ static bool marked_for(const struct core *core, uint32_t incident, uint32_t node
 /* Two faults of a kind in a day, where they are the node's own: its job does not take it again. */
 static bool second_of_kind(const struct core *core, const struct node *node, uint8_t owner)
 {
-    bool own = owner == OWNER_HARDWARE || owner == OWNER_NETWORK || owner == OWNER_UNKNOWN;
+    bool own = owner == OWNER_HARDWARE || owner == OWNER_SOFTWARE || owner == OWNER_NETWORK ||
+               owner == OWNER_UNKNOWN;
     uint64_t last = node->d.struck_service_ms[owner];
     return own && last != 0 && service_now(core) - last <= SAME_KIND_MS;
 }

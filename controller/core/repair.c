@@ -52,12 +52,14 @@ static const struct lane {
     uint8_t weight;
     bool alive;
 } lanes[repair_lane_count] = {
-    [LANE_GPU_RESET] = {HOOK_GPU_RESET, LANE_REBOOT, VALIDATION_QUICK, 1, true},
-    [LANE_REBOOT] = {HOOK_REBOOT, LANE_DIAG, VALIDATION_QUICK, 2, false},
-    [LANE_DIAG] = {HOOK_DIAG, LANE_RMA, VALIDATION_FULL, 3, true},
-    [LANE_RMA] = {HOOK_TICKET, LANE_NONE, VALIDATION_FULL, 4, false},
-    [LANE_NETWORK] = {HOOK_TICKET, LANE_NONE, VALIDATION_FULL, 5, false},
-    [LANE_STORAGE] = {HOOK_TICKET, LANE_NONE, VALIDATION_FULL, 6, false},
+    [LANE_CLEAN] = {HOOK_NONE, LANE_REBOOT, VALIDATION_QUICK, 1,
+                    false}, /* agents do what they can */
+    [LANE_GPU_RESET] = {HOOK_GPU_RESET, LANE_REBOOT, VALIDATION_QUICK, 2, true},
+    [LANE_REBOOT] = {HOOK_REBOOT, LANE_DIAG, VALIDATION_QUICK, 3, false},
+    [LANE_DIAG] = {HOOK_DIAG, LANE_RMA, VALIDATION_FULL, 4, true},
+    [LANE_RMA] = {HOOK_TICKET, LANE_NONE, VALIDATION_FULL, 5, false},
+    [LANE_NETWORK] = {HOOK_TICKET, LANE_NONE, VALIDATION_FULL, 6, false},
+    [LANE_STORAGE] = {HOOK_TICKET, LANE_NONE, VALIDATION_FULL, 7, false},
 };
 
 bool repair_move_allowed(uint8_t from, uint8_t to)
@@ -227,7 +229,8 @@ static void go_on(struct core *core, struct node *node, uint8_t from, const stru
 {
     char text[TEXT_SIZE];
     bool first = fault != NULL || node->d.repair_try == 0;
-    uint8_t lane = usable_lane(core, node, from, !first && node->d.repair_lane >= LANE_REBOOT);
+    bool rebooted = !first && lanes[node->d.repair_lane].weight >= lanes[LANE_REBOOT].weight;
+    uint8_t lane = usable_lane(core, node, from, rebooted);
     if (lane == LANE_NONE) {
         text_format(text, sizeof text, "no hook for %s%s: %s",
                     from != LANE_NONE ? WORD(repair_lane, from) : "a further lane",

@@ -551,6 +551,7 @@ static void test_validation_over_sessions(void **state)
     rig_simple(rig, AGENT_EVENT_LINK_DOWN);
     validated(rig, 5, true, "fine");
     assert_null(rig_sent(rig, MSG_VALIDATED));
+    rig_pass(rig, 10000); /* it dials again */
     rig_connect(rig);
     validate(rig, 5, VALIDATE_QUICK);
     assert_true(rig_sent(rig, MSG_VALIDATED)->u.validated.ok);
