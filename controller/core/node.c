@@ -46,6 +46,7 @@ void node_move(struct core *core, struct node *node, uint8_t to, const char *cau
     record_subject(record, "node/%s", node->d.name);
     record_says(record, "NodeMoved", SEVERITY_INFO, "%s -> %s: %s", WORD(node_life, node->d.life),
                 WORD(node_life, to), cause);
+    core->repair_stirred = core->repair_stirred || node->d.life == NODE_OUT;
     core_emit(core, record);
     if (to == NODE_READY || to == NODE_PROBATION) {
         core->look = true; /* somebody may wait for it */

@@ -1,14 +1,25 @@
 /* repair.c: a node that left for a fault comes back: the site's programs mend it, checks prove it.
  *
- *                      +------------------- the next lane --------------------+
- *                      v                                                      |
- *   none --a fault--> waiting --its turn--> ordered --hook ended 0--> validating --passed--> none
- *    | ^                |                    | |  |                       |      (marks go, checking,
- *    | +-- an operator's, or no fault left --+-|--|-----------------------+       probation)
- *    |                  |                      |  +--hook failed, 30 min--> the next lane
- *    +--no hook is left-+------> person <------+
- *                                  |         a ticket was filed, or no lane is left
- *                                  +--undrain by an operator, or a silent one is back--> none
+ *              +---- the next lane ----+
+ *              v                       |
+ *   none --> ordered --> validating ---+---> none
+ *    | \      ^   |          |
+ *    |  \     |   +----------+---> person ---> none
+ *    |   +--> waiting <------+       ^
+ *    +-------------------------------+
+ *
+ *   none        -> ordered     a fault stands for its time, automation may act, fewer than eight run
+ *               -> waiting     … it was so, and is not any more
+ *               -> person      … and no hook is there for its lane or what follows
+ *   ordered     -> validating  its hook has ended with 0
+ *               -> person      its hook was the ticket's, or it failed and was the last
+ *   ordered, validating:       the hook failed or took 30 min, or the checks failed or did not come
+ *               -> ordered     for 30 min: the next lane …
+ *               -> waiting     … when automation may act again, or one that runs has ended
+ *               -> none        an operator has it now; nothing is left to be mended
+ *   validating  -> none        it has passed: its marks go, and it is on probation
+ *   waiting     -> ordered, none, person   as above
+ *   person      -> none        an operator gives it back; one that was only silent is there again
  *
  * The fault is a mark of level `leave` that says which lane mends it, or recovery/unproven: a node
  * that is lost, or cannot prove itself empty, is power-cycled. Lanes and what follows them are the
@@ -52,8 +63,8 @@ static const struct lane {
     uint8_t weight;
     bool alive;
 } lanes[repair_lane_count] = {
-    [LANE_CLEAN] = {HOOK_NONE, LANE_REBOOT, VALIDATION_QUICK, 1,
-                    false}, /* agents do what they can */
+    /* Agents clean what they can: what is left then goes with a reboot. */
+    [LANE_CLEAN] = {HOOK_NONE, LANE_REBOOT, VALIDATION_QUICK, 1, false},
     [LANE_GPU_RESET] = {HOOK_GPU_RESET, LANE_REBOOT, VALIDATION_QUICK, 2, true},
     [LANE_REBOOT] = {HOOK_REBOOT, LANE_DIAG, VALIDATION_QUICK, 3, false},
     [LANE_DIAG] = {HOOK_DIAG, LANE_RMA, VALIDATION_FULL, 4, true},
@@ -423,7 +434,10 @@ static void look_at_repair(struct core *core, struct node *node)
         }
         return;
     case REPAIR_ORDERED:
-        if (core->t >= node->repair_ms) {
+        if (!has_hook(core, node->d.repair_lane)) {
+            repair_done(core, node->d.node, node->d.repair_order, false,
+                        "the site has no such hook any more");
+        } else if (core->t >= node->repair_ms) {
             repair_done(core, node->d.node, node->d.repair_order, false,
                         "it has not ended within 30 min");
         } else {
@@ -573,9 +587,7 @@ void repair_again(struct core *core)
         if (node->d.repair == REPAIR_VALIDATING) {
             node->repair_ms = core->t + PASS_MS;
         } else if (node->d.repair == REPAIR_ORDERED && has_hook(core, node->d.repair_lane)) {
-            order_hook(core, node);
-        } else if (node->d.repair == REPAIR_ORDERED) {
-            node->repair_ms = core->t; /* the site has no such hook any more */
+            order_hook(core, node); /* without it: repair_look() */
         }
     }
 }

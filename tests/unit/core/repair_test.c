@@ -313,6 +313,7 @@ static void test_a_hook_that_is_gone_is_passed_over(void **state)
     rig->config.repair_hooks[HOOK_GPU_RESET] = false;
     restart(rig);
     expect(rig, 0, REPAIR_ORDERED, LANE_REBOOT);
+    assert_non_null(strstr(node_of(rig, 0)->d.repair_text, "no such hook any more"));
     assert_int_equal(rig->nodes[0].repair_order, 2);
     done(rig);
 }
