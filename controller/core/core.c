@@ -114,12 +114,12 @@ struct core *core_free(struct core *core)
     if (core == NULL) {
         return NULL;
     }
-    void *parts[] = {core->nodes,        core->marks,     core->jobs,      core->slots,
-                     core->checkpoints,  core->incidents, core->facts,     core->blamed,
-                     core->recoveries,   core->foreigns,  core->records,   core->actions,
-                     core->trace,        core->labels,    core->scratch,   core->plan_nodes,
-                     core->plan_holders, core->plan_ids,  core->plan_lost, core->plan_swaps,
-                     core->name_order,   core->details,   core->heard,     core->reports,
+    void *parts[] = {core->nodes,        core->marks,       core->jobs,      core->slots,
+                     core->checkpoints,  core->incidents,   core->facts,     core->blamed,
+                     core->recoveries,   core->foreigns,    core->records,   core->actions,
+                     core->trace,        core->labels,      core->scratch,   core->plan_nodes,
+                     core->plan_holders, core->plan_ids,    core->plan_lost, core->plan_swaps,
+                     core->name_order,   core->details,     core->heard,     core->reports,
                      core->repair_bits,  core->repair_cause};
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         mem_free(parts[i]);

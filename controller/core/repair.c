@@ -1,15 +1,15 @@
 /* repair.c: a node that left for a fault comes back: the site's programs mend it, checks prove it.
  *
- *              +---- the next lane ----+
- *              v                       |
- *   none --> ordered --> validating ---+---> none
- *    | \      ^   |          |
- *    |  \     |   +----------+---> person ---> none
- *    |   +--> waiting <------+       ^
- *    +-------------------------------+
+ *             +---- the next lane ----+
+ *             v                       |
+ *   none --> ordered --> validating --+--> none
+ *    |        ^  |           |
+ *    |        |  +-----------+--> waiting --> none
+ *    |        |  |           |    |     |
+ *    |        +--|-----------|----+     |
+ *    +-----------+-----------+----------+--> person --> none
  *
  *   none        -> ordered     a fault stands for its time, automation may act, fewer than eight run
- *               -> waiting     … it was so, and is not any more
  *               -> person      … and no hook is there for its lane or what follows
  *   ordered     -> validating  its hook has ended with 0
  *               -> person      its hook was the ticket's, or it failed and was the last
@@ -45,7 +45,7 @@ enum {
 
 #define TO(state) (1u << (state))
 static const uint8_t moves[repair_state_count] = {
-    [REPAIR_NONE] = TO(REPAIR_WAITING) | TO(REPAIR_ORDERED) | TO(REPAIR_PERSON),
+    [REPAIR_NONE] = TO(REPAIR_ORDERED) | TO(REPAIR_PERSON),
     [REPAIR_WAITING] = TO(REPAIR_ORDERED) | TO(REPAIR_PERSON) | TO(REPAIR_NONE),
     [REPAIR_ORDERED] = TO(REPAIR_ORDERED) | TO(REPAIR_WAITING) | TO(REPAIR_VALIDATING) |
                        TO(REPAIR_PERSON) | TO(REPAIR_NONE),
@@ -218,8 +218,8 @@ static bool has_room(const struct core *core)
     return core->repairs_running < REPAIRS_AT_ONCE;
 }
 
-static void wait(struct core *core, struct node *node, uint8_t lane, const struct fault *fault,
-                 const char *why)
+/* The next lane of a repair that has begun; one that has not simply begins later. */
+static void wait(struct core *core, struct node *node, uint8_t lane, const char *why)
 {
     char text[TEXT_SIZE];
     if (node->d.repair == REPAIR_WAITING && node->d.repair_lane == lane) {
@@ -229,8 +229,7 @@ static void wait(struct core *core, struct node *node, uint8_t lane, const struc
                 may_act(core) ? "when one of those that run has ended"
                               : "when automation may act again",
                 why);
-    move(core, node,
-         &(struct move){.to = REPAIR_WAITING, .lane = lane, .fault = fault, .text = text});
+    move(core, node, &(struct move){.to = REPAIR_WAITING, .lane = lane, .text = text});
 }
 
 /* Goes on with the first lane from this one on that can be used. again: a fault of this kind was
@@ -251,7 +250,7 @@ static void go_on(struct core *core, struct node *node, uint8_t from, const stru
         return;
     }
     if (!may_act(core) || !has_room(core)) {
-        wait(core, node, lane, fault, why);
+        wait(core, node, lane, why);
         return;
     }
     validate_require(core, node, first && !again ? lanes[lane].validation : VALIDATION_FULL, false,

@@ -88,7 +88,7 @@ static void on_node_joined(struct sim *sim, const struct record_node_joined *u)
 static bool repair_move_is_known(uint8_t from, uint8_t to)
 {
     static const uint8_t to_of[repair_state_count] = {
-        [REPAIR_NONE] = 1 << REPAIR_WAITING | 1 << REPAIR_ORDERED | 1 << REPAIR_PERSON,
+        [REPAIR_NONE] = 1 << REPAIR_ORDERED | 1 << REPAIR_PERSON,
         [REPAIR_WAITING] = 1 << REPAIR_NONE | 1 << REPAIR_ORDERED | 1 << REPAIR_PERSON,
         [REPAIR_ORDERED] = (1 << repair_state_count) - 1,
         [REPAIR_VALIDATING] =

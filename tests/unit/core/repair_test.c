@@ -85,7 +85,7 @@ static void test_no_other_moves(void **state)
 {
     (void)state;
     static const char *const allowed[repair_state_count] = {
-        [REPAIR_NONE] = "waiting ordered person",
+        [REPAIR_NONE] = "ordered person",
         [REPAIR_WAITING] = "none ordered person",
         [REPAIR_ORDERED] = "none waiting ordered validating person",
         [REPAIR_VALIDATING] = "none waiting ordered person",
