@@ -217,6 +217,7 @@ static void happen(struct gp *gp, enum gp_event kind, uint32_t number)
     case GP_EV_DIALED:
     case GP_EV_SCANNED:
     case GP_EV_CHECKED:
+    case GP_EV_VALIDATED:
     case GP_EV_PROBED:
     case GP_EV_SHIM_UP:
     case GP_EV_SHIM_ENDED:

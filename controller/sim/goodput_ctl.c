@@ -203,7 +203,9 @@ void gp_ctl_start(struct gp *gp)
     limits.checkpoints = 128;
     limits.incidents = 128;
     limits.recoveries = 128;
-    struct core_config config = {.evidence_gone_ms = gp->options.plan_ms,
+    /* There are no hooks: that a person is needed is said while everybody is awake anyway. */
+    struct core_config config = {.repair_wait_ms = 1,
+                                 .evidence_gone_ms = gp->options.plan_ms,
                                  .launch_timeout_ms = gp->options.launch_ms + 60000};
     int result = core_create(&limits, &config, gp->options.seed, &gp->ctl.core);
     CHECK(result == 0);

@@ -11,7 +11,7 @@
 
 enum {
     PEER_PORT = 7445,
-    PROTOCOL = 1,
+    PROTOCOL = 1 << 16 | 1,
     SCAN_MS = 10,
     PROBE_MS = 2,
     SIGNAL_TERM = 15,
@@ -192,7 +192,10 @@ static void act(struct gp *gp, uint32_t index, struct agent_action *action)
         node->check_nonce = action->u.check.nonce;
         gp_at(gp, gp->now_ms + 1, GP_EV_CHECKED, index);
         return;
-    case AGENT_ACTION_VALIDATE:   /* its agents speak an older version */
+    case AGENT_ACTION_VALIDATE: /* a repair takes as long as it takes; then a node is fit at once */
+        node->validate_nonce = action->u.validate.nonce;
+        gp_at(gp, gp->now_ms + 1, GP_EV_VALIDATED, index);
+        return;
     case AGENT_ACTION_MAIL_ABORT: /* ranks here hang in nothing that could be aborted */
     case AGENT_ACTION_PEER_REPLY:
     case AGENT_ACTION_LOG_READ:
@@ -342,6 +345,13 @@ static void checked(struct gp *gp, uint32_t index)
     step(gp, index, &event);
 }
 
+static void validated(struct gp *gp, uint32_t index)
+{
+    struct agent_event event = {
+        .kind = AGENT_EVENT_VALIDATED, .nonce = gp->nodes[index].validate_nonce, .ok = true};
+    step(gp, index, &event);
+}
+
 static void probed(struct gp *gp, uint32_t index)
 {
     struct gp_node *node = &gp->nodes[index];
@@ -378,6 +388,9 @@ void gp_node_event(struct gp *gp, uint32_t index, enum gp_event kind)
         return;
     case GP_EV_CHECKED:
         checked(gp, index);
+        return;
+    case GP_EV_VALIDATED:
+        validated(gp, index);
         return;
     case GP_EV_PROBED:
         probed(gp, index);

@@ -36,6 +36,7 @@ enum gp_event {
     GP_EV_DIALED,     /* number: node */
     GP_EV_SCANNED,    /* number: node */
     GP_EV_CHECKED,    /* number: node */
+    GP_EV_VALIDATED,  /* number: node */
     GP_EV_PROBED,     /* number: node */
     GP_EV_SHIM_UP,    /* number: node */
     GP_EV_SHIM_ENDED, /* number: node */
@@ -87,6 +88,7 @@ struct gp_node {
     uint64_t boots;
     uint64_t boot_ms;
     uint64_t check_nonce;
+    uint64_t validate_nonce;
     uint32_t scan_job;
     uint32_t swept_job;
     uint32_t swept_attempt;
