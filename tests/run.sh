@@ -172,7 +172,7 @@ sim_seeds() {
 }
 
 # Scripts: *_test.sh and *_test.py; other files beside them are their helpers. They wait most of
-# the time, so E2E_LANES (2) of them run side by side; but for those that say `# runs alone: why`.
+# the time, so E2E_LANES (3) of them run side by side; but for those that say `# runs alone: why`.
 e2e() {
     local file
     local -a files=("$@") alone=() beside=()
@@ -188,7 +188,7 @@ e2e() {
             beside+=("$file")
         fi
     done
-    side_by_side "${E2E_LANES:-2}" tell "${beside[@]}"
+    side_by_side "${E2E_LANES:-3}" tell "${beside[@]}"
     side_by_side 1 tell "${alone[@]}"
 }
 
