@@ -172,6 +172,9 @@ static void on_ack(struct agent_core *core, const struct msg_ack *ack)
     const uint32_t gone = core->fact_count - kept;
     core->fact_next = core->fact_next > gone ? core->fact_next - gone : 0;
     core->fact_count = kept;
+    if (gone > 0 && core->fact_next < core->fact_count) {
+        core->link.beat_due = true; /* what piled up goes as fast as it is kept over there */
+    }
     for (uint32_t i = 0; i < core->attempt_top; i++) {
         struct agent_attempt *a = &core->attempts[i];
         if (a->state != AGENT_ATTEMPT_NONE && !a->ends_acked &&

@@ -110,6 +110,14 @@ static int32_t gpu_of(const struct agent_probes *probes, const char *subject)
     return -1;
 }
 
+/* Of the core's places for facts: what matters less leaves room for what matters more, which is also
+ * why most of it waits here, where something heavier can take its place. */
+static uint32_t left_free(uint8_t severity)
+{
+    enum { FOR_SIGNS = 48, FOR_ENDS = 16 };
+    return severity == 0 ? FOR_SIGNS : severity == 1 ? FOR_ENDS : 0;
+}
+
 static void say_due(struct agent_probes *probes)
 {
     struct agent_view view;
@@ -122,7 +130,8 @@ static void say_due(struct agent_probes *probes)
     look_at_attempts(probes);
     agent_core_view(probes->io->core, &view);
     (void)health_acknowledged(probes->health, view.facts_below);
-    while (view.facts_free > 0 && health_due(probes->health, &finding, &probe, &ticket)) {
+    while (health_due(probes->health, &finding, &probe, &ticket) &&
+           view.facts_free > left_free(finding.severity)) {
         struct fact fact;
         if (finding.gpu < 0) {
             finding.gpu = gpu_of(probes, finding.subject);
@@ -181,6 +190,24 @@ static void gpu_take(struct agent_probes *probes, const struct finding_line *lin
     (void)text_copy(gpu->pci, sizeof(gpu->pci), line->value);
 }
 
+/* Events that there was no place for are counted where people see it, while they come. */
+static void take_event(struct slot *slot, const struct finding *event)
+{
+    struct health *health = slot->probes->health;
+    struct finding finding;
+    const uint64_t before = health_events_lost(health);
+    (void)health_event(health, slot->index, event); /* what is lost is counted */
+    const uint64_t lost = health_events_lost(health);
+    if (lost > before) {
+        probe_finding(&finding, VERDICT_WARN, "events",
+                      "%llu events of probes could not be kept until the controller has them",
+                      (unsigned long long)lost);
+        probe_blame(&finding, LABEL_UNKNOWN, ADVICE_WATCH, ROLE_SYMPTOM, "events-lost");
+        slot->odd += !health_reading(health, slot->index, &finding);
+    }
+    say_due(slot->probes);
+}
+
 static void take_line(struct slot *slot, const struct finding_line *line)
 {
     struct health *health = slot->probes->health;
@@ -193,8 +220,7 @@ static void take_line(struct slot *slot, const struct finding_line *line)
         slot->odd += !health_reading(health, slot->index, &line->finding);
         break;
     case LINE_EVENT:
-        (void)health_event(health, slot->index, &line->finding); /* it counts what it drops */
-        say_due(slot->probes);
+        take_event(slot, &line->finding);
         break;
     case LINE_NOTE:
         note_take(slot, line->name, line->value);

@@ -150,16 +150,17 @@ bool kmsg_take(struct kmsg *kmsg, const char *record, size_t size, uint64_t now_
     if (!is_news(kmsg, now_ms, &finding)) {
         return false;
     }
-    if (kmsg->said >= KMSG_EVENTS_PER_ROUND) {
-        kmsg->unsaid++;
-        return false;
-    }
-    kmsg->said++;
     if (user && !kmsg->act_on_user) {
         only_show(&finding, "written by a program");
     } else if (kmsg->old) {
         only_show(&finding, "before this agent");
     }
+    const uint32_t most = finding.severity >= 2 ? 2 * KMSG_EVENTS_PER_ROUND : KMSG_EVENTS_PER_ROUND;
+    if (kmsg->said >= most) {
+        kmsg->unsaid++;
+        return false;
+    }
+    kmsg->said++;
     finding.verdict = VERDICT_WARN;
     (void)text_format(finding.key, sizeof(finding.key), "%s %s", finding.signal, finding.subject);
     *ret_finding = finding;

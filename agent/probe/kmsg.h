@@ -22,7 +22,7 @@ enum {
     KMSG_RECORD_MAX = 8192, /* the kernel refuses to give a record to less */
     KMSG_AGAIN_MS = 5000,   /* a line like it is not said again within */
     KMSG_ALIKE_MAX = 64,
-    KMSG_EVENTS_PER_ROUND = 128,
+    KMSG_EVENTS_PER_ROUND = 128, /* and as many again of those that end something */
 };
 
 struct kmsg_record {

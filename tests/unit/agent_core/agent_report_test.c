@@ -155,6 +155,29 @@ static void test_facts(void **state)
     assert_true(rig_sent(rig, MSG_FACT)->u.fact.fact.sequence > sequence);
 }
 
+/* After an outage facts go as fast as they are kept over there, not eight a second. */
+static void test_facts_that_piled_up(void **state)
+{
+    struct core_rig *rig = *state;
+    rig_begin(rig);
+    rig_tick(rig, 1000);
+    for (uint32_t i = 0; i < 20; i++) {
+        const struct fact fact = {.source = FACT_PROBE, .code = (int32_t)i, .rank = -1};
+        struct agent_event event = {.kind = AGENT_EVENT_FACT, .fact = &fact};
+        rig_step(rig, &event);
+    }
+    rig_tick(rig, 50);
+    const uint64_t sequence = rig_sent(rig, MSG_FACT)->u.fact.fact.sequence;
+    for (uint32_t i = 1; i < 3; i++) {
+        struct message ack = {.kind = MSG_ACK};
+        ack.u.ack.term = 1;
+        ack.u.ack.fact_sequence = sequence + 8ull * i - 1;
+        rig_message(rig, &ack);
+        rig_tick(rig, 50);
+        assert_int_equal(rig_sent(rig, MSG_FACT)->u.fact.fact.sequence, sequence + 8ull * i);
+    }
+}
+
 /* What the controller does not acknowledge is kept, up to its limit, and then counted. */
 static void test_facts_that_nobody_acknowledges(void **state)
 {
@@ -635,6 +658,7 @@ int main(void)
         RIG_TEST(test_news_goes_before_what_is_acknowledged),
         RIG_TEST(test_ends_of_a_time_away),
         RIG_TEST(test_facts),
+        RIG_TEST(test_facts_that_piled_up),
         RIG_TEST(test_facts_that_nobody_acknowledges),
         RIG_TEST(test_the_first_step_is_told_at_once),
         RIG_TEST(test_ranks_that_are_not_there),

@@ -13,7 +13,7 @@
 #include "proto/base/message.h"
 #include "proto/wire/frame.h"
 
-enum { FAKE_DESIRED_MAX = 8, FAKE_MESSAGES_MAX = 256, FAKE_SAVES_MAX = 16, FAKE_FACTS_MAX = 64 };
+enum { FAKE_DESIRED_MAX = 8, FAKE_MESSAGES_MAX = 256, FAKE_SAVES_MAX = 16, FAKE_FACTS_MAX = 512 };
 
 struct fake_controller {
     int listen_fd;

@@ -243,6 +243,32 @@ static void test_a_port_goes_down_and_comes_back(void **state)
     assert_true(fake_wait(&rig->fake, port_is_well, NULL, LONG_MS));
 }
 
+/* More than can be kept while nobody answers: the heaviest are kept, the rest is counted, and all that
+ * piled up is said soon after. */
+static void test_more_events_than_places(void **state)
+{
+    enum { LINES = 200, ALL_MS = 8000 };
+    struct agent_rig *rig = open_kmsg(state);
+    char line[256];
+    rig->fake.ack = false;
+    rig_start(rig);
+    wait_for_reader(rig);
+    for (uint32_t i = 0; i < LINES; i++) {
+        (void)text_format(line, sizeof(line),
+                          "3,%u,5,-;NVRM: Xid (PCI:0000:%02x:00): 45, pid=1, Ch 00000001\n",
+                          101 + i, i);
+        put_file(rig, line, O_APPEND, "kmsg");
+    }
+    (void)text_format(line, sizeof(line), "3,%u,5,-;NVRM: Xid (PCI:0000:ff:00): 79, pid=1, lost\n",
+                      101 + LINES);
+    put_file(rig, line, O_APPEND, "kmsg");
+    (void)fake_wait(&rig->fake, NULL, NULL, 2500);
+    assert_null(fake_fact(&rig->fake, "xid-79")); /* what came before is not acknowledged */
+    rig->fake.ack = true;
+    assert_true(wait_fact(rig, "xid-79", ALL_MS));
+    assert_true(wait_fact(rig, "events-lost", ALL_MS));
+}
+
 /* What is broken on a spare keeps it from being used; that the machine goes down is no fault. */
 static bool beat_is(const struct fake_controller *fake, void *context)
 {
@@ -477,6 +503,7 @@ int main(void)
         PROBES_TEST(test_a_killed_agent_loses_no_line),
         PROBES_TEST(test_lines_from_before_and_of_programs),
         PROBES_TEST(test_a_port_goes_down_and_comes_back),
+        PROBES_TEST(test_more_events_than_places),
         PROBES_TEST(test_broken_and_well_again),
         PROBES_TEST(test_a_machine_that_goes_down),
         PROBES_TEST(test_a_frozen_probe),

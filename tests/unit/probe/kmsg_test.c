@@ -198,8 +198,23 @@ static void test_a_flood_of_faults(void **state)
         (void)text_format(message, sizeof(message), "fault %llu", (unsigned long long)i);
         said += take_number(rig, 3, i, message, &finding);
     }
+    assert_int_equal(said, 2 * KMSG_EVENTS_PER_ROUND);
+    assert_int_equal(rig->kmsg.unsaid, 10000 - 2 * KMSG_EVENTS_PER_ROUND);
+}
+
+/* Records of programs mean little: they leave room for one that means much. */
+static void test_room_for_what_matters(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    uint32_t said = 0;
+    for (uint64_t i = 1; i <= 1000; i++) {
+        char message[64];
+        (void)text_format(message, sizeof(message), "fault %llu", (unsigned long long)i);
+        said += take_number(rig, 1 << 3 | 3, i, message, &finding);
+    }
     assert_int_equal(said, KMSG_EVENTS_PER_ROUND);
-    assert_int_equal(rig->kmsg.unsaid, 10000 - KMSG_EVENTS_PER_ROUND);
+    assert_true(take_number(rig, 3, 1001, "fault 1001", &finding));
 }
 
 /* ---- with the catalogue ------------------------------------------------------------------------- */
@@ -283,6 +298,7 @@ int main(void)
         KMSG_TEST(test_lines_from_before),
         KMSG_TEST(test_lines_alike),
         KMSG_TEST(test_a_flood_of_faults),
+        KMSG_TEST(test_room_for_what_matters),
         cmocka_unit_test(test_lines_of_the_catalogue),
         cmocka_unit_test(test_files_of_the_site),
     };
