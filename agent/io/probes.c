@@ -502,6 +502,11 @@ struct agent_probes *probes_create(struct agent_io *io)
     return probes;
 }
 
+const char *probes_broken(const struct agent_probes *probes)
+{
+    return health_broken(probes->health);
+}
+
 static int look_for_end(void *context, uint32_t probe, const struct finding *finding)
 {
     bool *ends = context;

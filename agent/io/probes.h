@@ -20,6 +20,9 @@
 
 /* Reads the file of the life before; a file that is not there or damaged is a first start. */
 struct agent_probes *probes_create(struct agent_io *io);
+/* What the probes say is broken here and now: a sentence, borrowed until the loop's next turn; NULL:
+ * nothing is. */
+const char *probes_broken(const struct agent_probes *probes);
 /* The machine goes down on purpose within a minute, as far as the probes know. */
 bool probes_host_ends(const struct agent_probes *probes);
 void probes_close(struct agent_probes *probes);

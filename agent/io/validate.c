@@ -1,5 +1,5 @@
-/* validate.c: one validation at a time: begun --deferred, out of the action--> one program after the
- * other -> the core is told. A failure of any kind is an answer; the deadline of the whole is the
+/* validate.c: one validation at a time: begun --deferred, out of the action--> what the probes say ->
+ * one program after the other -> the core is told. A failure of any kind is an answer; the deadline of the whole is the
  * deadline of the program that runs. */
 #include "agent/io/validate.h"
 
@@ -7,6 +7,7 @@
 
 #include "agent/io/child.h"
 #include "agent/io/driver.h"
+#include "agent/io/probes.h"
 #include "proto/base/log.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
@@ -129,7 +130,13 @@ static void begin_cb(void *context)
 {
     struct agent_validate *v = context;
     v->deferred = false;
-    if (v->running && !v->io->closing) {
+    if (!v->running || v->io->closing) {
+        return;
+    }
+    const char *broken = probes_broken(v->io->probes);
+    if (broken != NULL) {
+        tell(v, false, broken); /* no program of the site's could make it fit */
+    } else {
         next(v);
     }
 }

@@ -269,6 +269,21 @@ static void test_more_events_than_places(void **state)
     assert_true(wait_fact(rig, "events-lost", ALL_MS));
 }
 
+static bool has_validated(const struct fake_controller *fake, void *context)
+{
+    return fake->validated.nonce == *(const uint64_t *)context;
+}
+
+/* Asked whether its node is fit. */
+static void validate(struct agent_rig *rig, uint64_t nonce)
+{
+    struct message message = {.kind = MSG_VALIDATE};
+    message.u.validate =
+        (struct msg_validate){.nonce = nonce, .level = VALIDATE_QUICK, .timeout_ms = 5000};
+    fake_send(&rig->fake, &message);
+    assert_true(fake_wait(&rig->fake, has_validated, &nonce, LONG_MS));
+}
+
 /* What is broken on a spare keeps it from being used; that the machine goes down is no fault. */
 static bool beat_is(const struct fake_controller *fake, void *context)
 {
@@ -294,9 +309,14 @@ static void test_broken_and_well_again(void **state)
     put_port(rig, "1: DOWN\n", "2: Polling\n");
     assert_true(fake_wait(&rig->fake, beat_is, &well, LONG_MS));
     assert_non_null(strstr(rig->fake.beat.checks_text, "mlx5_0/1 state=1:DOWN"));
+    validate(rig, 5);
+    assert_false(rig->fake.validated.ok);
+    assert_non_null(strstr(rig->fake.validated.text, "mlx5_0/1 state=1:DOWN"));
     put_port(rig, "4: ACTIVE\n", "5: LinkUp\n");
     well = true;
     assert_true(fake_wait(&rig->fake, beat_is, &well, LONG_MS));
+    validate(rig, 6);
+    assert_true(rig->fake.validated.ok);
 }
 
 static void test_a_machine_that_goes_down(void **state)
