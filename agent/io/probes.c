@@ -27,11 +27,15 @@ enum {
     AGAIN_MS = 1000,
     AGAIN_MAX_MS = 60000,
     STAGGER_MS = 100, /* between the first starts */
+    RARE_MS = 5000,   /* who looks less often than that is not waited for */
     FAILURES_TOLD = 3,
     SOON_S = 60,
 };
 
 enum slot_state { SLOT_OFF, SLOT_IDLE, SLOT_RUNNING, SLOT_KILLED };
+
+/* For probes_look(): a round that had begun before it does not count. */
+enum freshness { FRESH, FRESH_SOON, STALE };
 
 struct slot {
     struct agent_probes *probes;
@@ -40,6 +44,7 @@ struct slot {
     uint8_t state;     /* enum slot_state */
     bool ended;        /* the round that ran last came to its end */
     bool told_left;    /* that it does not even end */
+    uint8_t fresh;     /* enum freshness */
     uint64_t start_ms; /* when to start it; RUNNING, KILLED: when it was started, killed */
     uint32_t failures; /* in a row */
     uint64_t odd;      /* lines that are none */
@@ -67,7 +72,12 @@ struct agent_probes {
     bool working;
     bool complained;
     bool closed;
-    bool broken;  /* as the core was told */
+    bool broken; /* as the core was told */
+    struct {
+        probes_looked *done; /* NULL: nobody waits */
+        void *context;
+        uint64_t end_ms;
+    } look;
     uint32_t job; /* of the attempt that findings belong to; 0: none */
     uint32_t attempt;
     struct gpu gpus[GPUS_MAX];
@@ -208,12 +218,29 @@ static void take_event(struct slot *slot, const struct finding *event)
     say_due(slot->probes);
 }
 
+/* Whoever waits for all of them to have looked once more. */
+static void say_looked(struct agent_probes *probes, uint64_t now_ms)
+{
+    const char *late = NULL;
+    for (uint32_t i = 0; i < probes->slot_count; i++) {
+        const struct slot *slot = &probes->slots[i];
+        late = slot->state != SLOT_OFF && slot->fresh != FRESH ? slot->probe->name : late;
+    }
+    if (probes->look.done == NULL || (late != NULL && now_ms < probes->look.end_ms)) {
+        return;
+    }
+    probes_looked *done = probes->look.done;
+    probes->look.done = NULL;
+    done(probes->look.context, late);
+}
+
 static void take_line(struct slot *slot, const struct finding_line *line)
 {
     struct health *health = slot->probes->health;
     switch ((enum finding_line_kind)line->kind) {
     case LINE_BEGIN:
         slot->ended = false;
+        slot->fresh = slot->fresh == STALE ? FRESH_SOON : slot->fresh;
         health_begin(health, slot->index);
         break;
     case LINE_STATE:
@@ -231,8 +258,10 @@ static void take_line(struct slot *slot, const struct finding_line *line)
     case LINE_END:
         slot->ended = true;
         slot->failures = 0;
+        slot->fresh = slot->fresh == FRESH_SOON ? FRESH : slot->fresh;
         health_end(health, slot->index, line->text);
         say_due(slot->probes);
+        say_looked(slot->probes, agent_io_now_ms());
         break;
     }
 }
@@ -259,6 +288,7 @@ static void say_lost(struct slot *slot, const char *signal, const char *text)
                 (enum signal_advice)probe->stuck_advice, (enum signal_role)probe->stuck_role,
                 signal);
     finding.severity = finding.severity > 1 ? 1 : finding.severity; /* it ends nothing by itself */
+    slot->fresh = FRESH; /* it has nothing newer to say */
     health_lost(slot->probes->health, slot->index, &finding);
     say_due(slot->probes);
 }
@@ -447,6 +477,22 @@ static void take_file_line(void *context, const char *name, const struct finding
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
+void probes_look(struct agent_probes *probes, uint64_t end_ms, probes_looked *done, void *context)
+{
+    for (uint32_t i = 0; i < probes->slot_count; i++) {
+        struct slot *slot = &probes->slots[i];
+        const bool rare = slot->probe->resident && slot->probe->period_ms > RARE_MS;
+        slot->fresh = slot->state == SLOT_KILLED || (rare && slot->ended) ? FRESH : STALE;
+        if (slot->state == SLOT_IDLE) {
+            slot->start_ms = agent_io_now_ms();
+        }
+    }
+    probes->look.done = done;
+    probes->look.context = context;
+    probes->look.end_ms = end_ms;
+    say_looked(probes, agent_io_now_ms()); /* there may be nobody to wait for */
+}
+
 static void tick_cb(uv_timer_t *timer)
 {
     struct agent_probes *probes = timer->data;
@@ -464,6 +510,7 @@ static void tick_cb(uv_timer_t *timer)
     }
     say_due(probes);
     say_health(probes);
+    say_looked(probes, now_ms);
     write_if_changed(probes);
 }
 

@@ -20,11 +20,17 @@
 
 /* Reads the file of the life before; a file that is not there or damaged is a first start. */
 struct agent_probes *probes_create(struct agent_io *io);
-/* What the probes say is broken here and now: a sentence, borrowed until the loop's next turn; NULL:
- * nothing is. */
+/* What is broken here, the heaviest of it, as of the last rounds: a sentence, borrowed until the
+ * loop's next turn; NULL: nothing is. */
 const char *probes_broken(const struct agent_probes *probes);
 /* The machine goes down on purpose within a minute, as far as the probes know. */
 bool probes_host_ends(const struct agent_probes *probes);
+/* Has every probe look once more now; resident ones that look less often than every 5 s count with
+ * their last round. Then done is called, once, maybe at once; not from within an action. late is the name of one that has
+ * not come round by end_ms (monotonic), NULL where none is. A second call takes the place of the
+ * first. */
+typedef void probes_looked(void *context, const char *late);
+void probes_look(struct agent_probes *probes, uint64_t end_ms, probes_looked *done, void *context);
 void probes_close(struct agent_probes *probes);
 struct agent_probes *probes_free(struct agent_probes *probes); /* after the loop has run dry */
 

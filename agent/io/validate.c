@@ -1,6 +1,6 @@
-/* validate.c: one validation at a time: begun --deferred, out of the action--> what the probes say ->
- * one program after the other -> the core is told. A failure of any kind is an answer; the deadline of the whole is the
- * deadline of the program that runs. */
+/* validate.c: one validation at a time: begun --deferred, out of the action--> all probes look once
+ * more -> one program after the other -> the core is told. A failure of any kind is an answer; the
+ * deadline of the whole is the deadline of what is under way. */
 #include "agent/io/validate.h"
 
 #include <string.h>
@@ -126,18 +126,30 @@ static void next(struct agent_validate *v)
     }
 }
 
+static void looked_cb(void *context, const char *late)
+{
+    struct agent_validate *v = context;
+    char text[TEXT_SIZE];
+    const char *broken = probes_broken(v->io->probes);
+    if (!v->running || v->io->closing) {
+        return; /* given up meanwhile */
+    }
+    if (broken != NULL) {
+        tell(v, false, broken);
+    } else if (late != NULL) {
+        (void)text_sentence(text, sizeof(text), "its probe %s has not come round in time", late);
+        tell(v, false, text);
+    } else {
+        next(v);
+    }
+}
+
 static void begin_cb(void *context)
 {
     struct agent_validate *v = context;
     v->deferred = false;
-    if (!v->running || v->io->closing) {
-        return;
-    }
-    const char *broken = probes_broken(v->io->probes);
-    if (broken != NULL) {
-        tell(v, false, broken); /* no program of the site's could make it fit */
-    } else {
-        next(v);
+    if (v->running && !v->io->closing) {
+        probes_look(v->io->probes, v->end_ms, looked_cb, v);
     }
 }
 

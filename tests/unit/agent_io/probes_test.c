@@ -436,6 +436,50 @@ static uint32_t probe_signal(const struct agent_rig *rig, int number)
     return count;
 }
 
+static bool has_validated(const struct fake_controller *fake, void *context)
+{
+    return fake->validated.nonce == *(const uint64_t *)context;
+}
+
+static const struct msg_validated *validate(struct agent_rig *rig, uint64_t nonce, uint32_t ms)
+{
+    struct message ask = {.kind = MSG_VALIDATE};
+    ask.u.validate =
+        (struct msg_validate){.nonce = nonce, .level = VALIDATE_QUICK, .timeout_ms = ms};
+    fake_send(&rig->fake, &ask);
+    assert_true(fake_wait(&rig->fake, has_validated, &nonce, LONG_MS));
+    return &rig->fake.validated;
+}
+
+/* What the probes see now, not what they saw when they looked last; one that does not come round has
+ * shown nothing. */
+static void test_fit_by_its_probes(void **state)
+{
+    struct agent_rig *rig = *state;
+    if (!rig_open(rig)) {
+        skip();
+    }
+    put_port(rig, "4: ACTIVE\n", "5: LinkUp\n");
+    (void)text_copy(rig->probes, sizeof(rig->probes), "ports");
+    add_flag(rig, "sysfs", "sys");
+    (void)text_copy(rig->probe_flags[rig->probe_flag_count++], 32, "--port-down=1s");
+    rig_start(rig);
+    assert_true(fake_wait(&rig->fake, has_session, NULL, LONG_MS));
+    (void)fake_wait(&rig->fake, NULL, NULL, 3000);
+    assert_true(validate(rig, 1, 20000)->ok);
+    put_port(rig, "1: DOWN\n", "2: Polling\n");
+    (void)fake_wait(&rig->fake, NULL, NULL, 2500);
+    assert_false(validate(rig, 2, 20000)->ok);
+    assert_non_null(strstr(rig->fake.validated.text, "mlx5_0/1 state=1:DOWN"));
+    put_port(rig, "4: ACTIVE\n", "5: LinkUp\n");
+    (void)fake_wait(&rig->fake, NULL, NULL, 2500);
+    assert_true(validate(rig, 3, 20000)->ok);
+    assert_true(probe_signal(rig, SIGSTOP) > 0);
+    assert_false(validate(rig, 4, 1500)->ok);
+    assert_non_null(strstr(rig->fake.validated.text, "probe ports has not come round"));
+    (void)probe_signal(rig, SIGCONT);
+}
+
 static bool has_stuck(const struct fake_controller *fake, void *context)
 {
     const char *const *probe = context;
@@ -525,6 +569,7 @@ int main(void)
         PROBES_TEST(test_a_port_goes_down_and_comes_back),
         PROBES_TEST(test_more_events_than_places),
         PROBES_TEST(test_broken_and_well_again),
+        PROBES_TEST(test_fit_by_its_probes),
         PROBES_TEST(test_a_machine_that_goes_down),
         PROBES_TEST(test_a_frozen_probe),
         PROBES_TEST(test_all_probes_hang),

@@ -82,7 +82,7 @@ static const struct msg_validated *answer(struct agent_rig *rig, uint64_t nonce)
 static void test_without_programs(void **state)
 {
     struct agent_rig *rig = open_rig(state, false);
-    ask(rig, 1, VALIDATE_QUICK, 5000);
+    ask(rig, 1, VALIDATE_QUICK, 20000);
     assert_true(answer(rig, 1)->ok);
     ask(rig, 2, VALIDATE_FULL, 5000);
     assert_true(answer(rig, 2)->ok);
@@ -94,7 +94,7 @@ static void test_all_are_run(void **state)
     struct agent_rig *rig = open_rig(state, true);
     put(rig, "a", "#!/bin/sh\necho a >> \"$(dirname \"$0\")\"/ran\n");
     put(rig, "b", "#!/bin/sh\necho 'GPU 2 is warm | t=90'\nexit 1\n");
-    ask(rig, 1, VALIDATE_QUICK, 5000);
+    ask(rig, 1, VALIDATE_QUICK, 20000);
     assert_true(answer(rig, 1)->ok);
     assert_int_equal(rig_lines(rig, "ran"), 0);
     ask(rig, 2, VALIDATE_FULL, 20000);
@@ -148,7 +148,7 @@ static void test_another_level_begins_anew(void **state)
     put(rig, "a", "#!/bin/sh\nsleep 300\n");
     ask(rig, 1, VALIDATE_FULL, 30000);
     (void)fake_wait(&rig->fake, NULL, NULL, 300);
-    ask(rig, 2, VALIDATE_QUICK, 5000);
+    ask(rig, 2, VALIDATE_QUICK, 20000);
     assert_true(answer(rig, 2)->ok);
     (void)fake_wait(&rig->fake, NULL, NULL, 500);
     assert_int_equal(rig->fake.validations, 1);
