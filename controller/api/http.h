@@ -185,7 +185,7 @@ http_route route_nodes, route_node, route_node_history, route_spares;
 /* node_actions.c */
 http_route route_node_actions;
 /* recoveries.c */
-http_route route_recoveries, route_recovery, route_incidents, route_incident;
+http_route route_recoveries, route_recovery, route_incidents, route_incident, route_rules;
 /* cluster.c */
 http_route route_version, route_cluster, route_healthz, route_readyz, route_automation,
     route_automation_set, route_foreign, route_foreign_set;

@@ -121,5 +121,7 @@ void route_incident(struct http_request *request)
                      "there is no incident %s in memory", request->segments[1]);
         return;
     }
-    http_answer(request, 200, show_incident(core, incident));
+    json_t *object = show_incident(core, incident);
+    json_object_set_new(object, "explanation", explain_incident(core, incident));
+    http_answer(request, 200, object);
 }

@@ -45,6 +45,7 @@ static const struct route routes[] = {
     {"GET", "v1/recoveries/*", ROLE_VIEWER, route_recovery, "", NULL},
     {"GET", "v1/incidents", ROLE_VIEWER, route_incidents, PAGE "|job", NULL},
     {"GET", "v1/incidents/*", ROLE_VIEWER, route_incident, "", NULL},
+    {"GET", "v1/rules", ROLE_VIEWER, route_rules, "", NULL},
     {"GET", "v1/events", ROLE_VIEWER, route_events, "after|from|since_ms|for|type|severity|wait",
      NULL},
     {"GET", "v1/automation", ROLE_VIEWER, route_automation, "", NULL},

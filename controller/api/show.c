@@ -459,6 +459,13 @@ static json_t *facts(const struct core *core, uint32_t incident)
         set(one, "rank", json_integer(fact->rank));
         set(one, "gpu", json_integer(fact->gpu));
         set(one, "code", json_integer(fact->code));
+        if (fact->label != LABEL_UNKNOWN) {
+            show_set_text(one, "signal", fact->signal);
+            show_set_text(one, "label", WORD(signal_label, fact->label));
+            show_set_text(one, "action", WORD(signal_advice, fact->advice));
+            show_set_text(one, "role", WORD(signal_role, fact->role));
+            show_set_text(one, "subject", fact->subject);
+        }
         show_set_text(one, "text", fact->text);
         set(one, "node", show_node_name(core, fact->node));
         set(one, "time", show_time(fact->receive_ms));

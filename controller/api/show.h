@@ -39,6 +39,8 @@ json_t *show_validation(const struct core *core, const struct node *node);
 json_t *show_barred(const struct core *core, const struct node *node); /* jobs that pass it over */
 json_t *show_recovery(const struct core *core, const struct recovery *recovery);
 json_t *show_incident(const struct core *core, const struct incident *incident);
+/* Why its verdict is what it is (explain.c); null when there is none. */
+json_t *explain_incident(const struct core *core, const struct incident *incident);
 json_t *show_checkpoint(const struct checkpoint *checkpoint, const struct core *core);
 /* The checkpoints that a recovery's plan passed over, newest first, each with its reason. */
 json_t *show_skipped(const struct core *core, const struct recovery *recovery);

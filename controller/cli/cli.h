@@ -221,6 +221,6 @@ int follow_job(struct cli *cli, const char *job, const char *until, uint64_t tim
 /* ---- the verbs ---- */
 cli_verb verb_submit, verb_get, verb_describe, verb_watch, verb_wait, verb_logs, verb_node_action,
     verb_job_action, verb_checkpoint, verb_recover, verb_layout, verb_where, verb_status,
-    verb_automation, verb_admin, verb_version, verb_goodput, verb_tool, verb_help;
+    verb_automation, verb_admin, verb_version, verb_goodput, verb_explain, verb_tool, verb_help;
 
 #endif

@@ -77,6 +77,10 @@ static const struct verb verbs[] = {
      "job|limit",
      "keepstep recover history llama\n"
      "keepstep recover show r-0132\n"},
+    {"explain", verb_explain, "verdict INCIDENT | rules",
+     "which rule decided, by which facts, and what was ruled out", "",
+     "keepstep explain verdict I-0042\n"
+     "keepstep explain rules\n"},
     {"layout", verb_layout, "table JOB", "which node holds which slot", "",
      "keepstep layout table llama\n"},
     {"where", verb_where, "JOB RANK...", "where a rank runs", "", "keepstep where llama 4252\n"},

@@ -38,7 +38,7 @@
 #define KEEPSTEP_CORE_IMPL_H
 
 #include "controller/core/core.h"
-#include "controller/core/judge.h"
+#include "controller/core/judge_case.h"
 #include "controller/core/layout.h"
 #include "controller/core/state.h"
 #include "proto/base/check.h"
@@ -52,7 +52,6 @@ enum {
     TRACE_SIZE = 65536,
     LABELS_MAX = 16384,
     PENDING_HELLOS_MAX = 16,
-    PLAN_FACTS_MAX = 512,
     QUARANTINE_MAX = 64,
     LATE_MS = 250, /* a tick later than this means that the controller did not run */
 };
@@ -174,7 +173,7 @@ struct core {
     uint32_t names_ordered; /* so many nodes are in it */
     struct pending_hello hellos[PENDING_HELLOS_MAX];
     struct judge_verdict verdict;
-    struct fact plan_facts[PLAN_FACTS_MAX];
+    struct judge_case judge_case; /* what it was given */
 };
 
 /* ---- emit.c ---- */

@@ -468,21 +468,18 @@ void judge_explain(const struct judge_input *input, struct judge_explanation *re
     struct judge_verdict verdict;
     evidence_read(input, &evidence);
     *ret_explanation = (struct judge_explanation){.rule = decide_all(&evidence, &verdict)};
-    for (uint32_t index = 0; index < ret_explanation->rule; index++) {
-        ret_explanation->seen[index] =
-            rules[index].uses != NULL ? evidence_count(&evidence, rules[index].uses) : 0;
+    for (uint32_t rule = 0; rule < ret_explanation->rule; rule++) {
+        ret_explanation->seen[rule] =
+            rules[rule].uses != NULL ? evidence_count(&evidence, rules[rule].uses) : 0;
     }
-    ret_explanation->exact = rules[ret_explanation->rule].uses != NULL;
     ret_explanation->followers = evidence_count(&evidence, fact_is_follower);
     ret_explanation->noise = evidence_count(&evidence, fact_is_noise);
-}
-
-bool judge_rule_uses(const struct judge_input *input, uint32_t rule, const struct fact *fact)
-{
-    CHECK(rule < ARRAY_SIZE(rules));
-    struct evidence evidence;
-    evidence_read(input, &evidence);
-    return rules[rule].uses != NULL && rules[rule].uses(&evidence, fact);
+    fact_test *uses = rules[ret_explanation->rule].uses;
+    uint32_t index = 0;
+    while (uses != NULL && evidence_next(&evidence, uses, &index) != NULL &&
+           ret_explanation->used_count < JUDGE_USED_MAX) {
+        ret_explanation->used[ret_explanation->used_count++] = index - 1;
+    }
 }
 
 const struct judge_rule_text *judge_rule_text(uint32_t index)

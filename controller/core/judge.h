@@ -65,7 +65,7 @@ struct judge_input {
     const void *context;
 };
 
-enum { JUDGE_BLAMED_MAX = 256, JUDGE_RULES_MAX = 64 };
+enum { JUDGE_BLAMED_MAX = 256, JUDGE_RULES_MAX = 64, JUDGE_USED_MAX = 64 };
 
 /* blamed: with DO_EVICT the nodes to be replaced; with DO_RESTART the suspect, which keeps its slot
  * (the repeat test needs its name the next time), or the node to be cleaned first; with DO_NONE
@@ -110,17 +110,15 @@ struct judge_rule_text {
 };
 const struct judge_rule_text *judge_rule_text(uint32_t index); /* NULL past the end */
 
-/* Why this rule and no stronger one: of each that was tried before, how many facts are of the kind
- * that it looks at. Facts with none of these kinds told nothing. */
+/* Why this rule and no stronger one. */
 struct judge_explanation {
-    uint32_t rule; /* index of the one that decided */
-    bool exact;    /* used[] holds what it looked at; else all facts together did */
-    uint32_t seen[JUDGE_RULES_MAX];
-    uint32_t followers; /* facts that only tell what another failure did */
-    uint32_t noise;     /* facts that mean nothing */
+    uint32_t rule;                  /* index of the one that decided */
+    uint32_t used_count;            /* facts that it looked at, at most JUDGE_USED_MAX … */
+    uint32_t used[JUDGE_USED_MAX];  /* … by their index; none: it looked at all together */
+    uint32_t seen[JUDGE_RULES_MAX]; /* of each tried before: facts of the kind that it looks at */
+    uint32_t followers;             /* facts that only tell what another failure did */
+    uint32_t noise;                 /* facts that mean nothing */
 };
 void judge_explain(const struct judge_input *input, struct judge_explanation *ret_explanation);
-/* Whether the rule of that index looks at the fact. */
-bool judge_rule_uses(const struct judge_input *input, uint32_t rule, const struct fact *fact);
 
 #endif

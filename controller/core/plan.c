@@ -6,8 +6,7 @@
 
 #include "controller/core/plan.h"
 
-enum { PAST_MAX = 64, MARKS_MAX = 256, RESTORE_FAILURES_MAX = 2, HARDWARE_NO_PROGRESS = 10 };
-enum { SAME_KIND_MS = 24 * 3600 * 1000 };
+enum { RESTORE_FAILURES_MAX = 2, HARDWARE_NO_PROGRESS = 10, SAME_KIND_MS = 24 * 3600 * 1000 };
 
 /* ---- nodes as the layout sees them ---------------------------------------------------------- */
 
@@ -74,158 +73,10 @@ struct layout_shape plan_shape(const struct job *job)
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
-struct judge_context {
-    struct core *core; /* interns labels, changes nothing else */
-    const struct job *job;
-};
-
-static int32_t slot_of_node(const void *context, uint32_t node)
+static void run_judge(struct core *core, const struct incident *incident)
 {
-    const struct judge_context *c = context;
-    const struct node *n = core_node(c->core, node);
-    return n != NULL && n->d.job == c->job->d.job ? (int32_t)n->d.slot : -1;
-}
-
-static uint32_t rack_of_node(const void *context, uint32_t node)
-{
-    const struct judge_context *c = context;
-    const struct node *n = core_node(c->core, node);
-    return n != NULL ? index_label(c->core, n->d.rack) : 0;
-}
-
-static uint32_t collect_facts(const struct core *core, uint32_t incident, struct fact *facts,
-                              uint32_t max)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < core->fact_count && count < max; i++) {
-        const struct record_image_fact *d = &core->facts[i];
-        if (d->incident != incident) {
-            continue;
-        }
-        struct fact *fact = &facts[count++];
-        memset(fact, 0, sizeof *fact);
-        fact->source = d->source;
-        fact->severity = (uint8_t)d->severity;
-        fact->node = d->node;
-        fact->job = d->job;
-        fact->attempt = d->attempt;
-        fact->rank = d->rank;
-        fact->gpu = d->gpu;
-        fact->port = d->port;
-        fact->code = d->code;
-        fact->receive_ms = d->receive_ms;
-        fact->label = d->label;
-        fact->advice = d->advice;
-        fact->role = d->role;
-        text_copy(fact->signal, SIGNAL_NAME_SIZE, d->signal);
-        text_copy(fact->subject, SIGNAL_SUBJECT_SIZE, d->subject);
-        text_copy(fact->text, TEXT_SIZE, d->text);
-    }
-    return count;
-}
-
-static uint32_t collect_past(const struct core *core, uint32_t not_this, struct judge_past *past)
-{
-    uint32_t count = 0;
-    for (uint32_t i = core->incident_count; i-- > 0 && count < PAST_MAX;) {
-        const struct record_image_incident *d = &core->incidents[i].d;
-        if (!d->judged || d->incident == not_this) {
-            continue;
-        }
-        past[count++] = (struct judge_past){.signature = d->signature,
-                                            .age_ms = service_now(core) - d->opened_service_ms,
-                                            .job = d->job,
-                                            .step = d->step,
-                                            .node = d->first_blamed,
-                                            .slot = -1,
-                                            .moved = text_equal(d->rule, "other-gpu")};
-    }
-    return count;
-}
-
-/* The newest facts of judged incidents that name something which may be seen again. */
-static uint32_t collect_marks(const struct core *core, uint32_t not_this, struct judge_mark *marks)
-{
-    uint32_t count = 0;
-    for (uint32_t i = core->fact_count; i-- > 0 && count < MARKS_MAX;) {
-        const struct record_image_fact *d = &core->facts[i];
-        const struct incident *incident =
-            d->label != LABEL_UNKNOWN ? core_incident(core, d->incident) : NULL;
-        if (d->incident == not_this || incident == NULL || !incident->d.judged) {
-            continue;
-        }
-        struct fact fact = {.source = d->source,
-                            .severity = (uint8_t)d->severity,
-                            .node = d->node,
-                            .label = d->label,
-                            .role = d->role};
-        text_copy(fact.signal, SIGNAL_NAME_SIZE, d->signal);
-        text_copy(fact.subject, SIGNAL_SUBJECT_SIZE, d->subject);
-        const struct judge_mark mark = {.what = judge_mark_of(&fact),
-                                        .is_value = judge_is_value(&fact),
-                                        .age_ms = service_now(core) - incident->d.opened_service_ms,
-                                        .node = d->node,
-                                        .job = d->job};
-        if (mark.what != 0) {
-            marks[count++] = mark;
-        }
-    }
-    return count;
-}
-
-/* The node of that name, which libraries print with the name of a network behind it; or the one of
- * the job that has that address. */
-static uint32_t node_of_peer(const void *context, const char *peer)
-{
-    const struct judge_context *c = context;
-    char name[NAME_SIZE];
-    (void)text_copy(name, sizeof name, peer);
-    for (size_t end = strlen(name); end > 0; end--) {
-        if (name[end] != '\0' && name[end] != '.') {
-            continue;
-        }
-        name[end] = '\0';
-        uint32_t id = core_node_find(c->core, name);
-        if (id != 0) {
-            return slot_of_node(context, id) >= 0 ? id : 0;
-        }
-    }
-    for (uint32_t i = 0; i < c->job->slot_count; i++) {
-        const struct node *node = core_node(c->core, core_slot(c->core, c->job, i)->d.node);
-        if (node != NULL && text_equal(node->d.address, peer)) {
-            return node->d.node;
-        }
-    }
-    return 0;
-}
-
-static void run_judge(struct core *core, const struct job *job, const struct incident *incident)
-{
-    struct judge_context context = {core, job};
-    struct judge_past past[PAST_MAX];
-    struct judge_mark marks[MARKS_MAX];
-    struct judge_input input = {.facts = core->plan_facts,
-                                .job = job->d.job,
-                                .replicas = job->d.data,
-                                .slot_count = job->slot_count,
-                                .world = job->slot_count * job->d.ranks_per_node,
-                                .ranks_per_node = job->d.ranks_per_node,
-                                .step = incident->d.step,
-                                .ever_stepped =
-                                    job->d.stepped || incident->d.step > job->d.restore_step,
-                                .loading = job->d.restore_step != 0 && job->d.restore_failures > 0,
-                                .restart_codes = job->d.restart_codes,
-                                .final_codes = job->d.final_codes,
-                                .past = past,
-                                .marks = marks,
-                                .slot_of = slot_of_node,
-                                .rack_of = rack_of_node,
-                                .peer_of = node_of_peer,
-                                .context = &context};
-    input.fact_count = collect_facts(core, incident->d.incident, core->plan_facts, PLAN_FACTS_MAX);
-    input.past_count = collect_past(core, incident->d.incident, past);
-    input.mark_count = collect_marks(core, incident->d.incident, marks);
-    judge(&input, &core->verdict);
+    judge_case_read(core, incident, false, &core->judge_case);
+    judge(&core->judge_case.input, &core->verdict);
 }
 
 static void emit_verdict(struct core *core, const struct job *job, uint32_t incident)
@@ -454,7 +305,7 @@ void plan_verdict(struct core *core, struct job *job)
     struct incident *incident = incident_at(core, job->d.incident);
     CHECK(incident != NULL && !incident->d.judged);
     uint32_t id = incident->d.incident;
-    run_judge(core, job, incident);
+    run_judge(core, incident);
     struct judge_verdict *v = &core->verdict;
     char reason[TEXT_SIZE];
     v->evict = v->action == DO_EVICT;

@@ -88,13 +88,8 @@ static void print_why(const struct incident_case *one)
     (void)printf("  why    %s\n", one->verdict.why);
     (void)printf("  facts  %u used of %u; %u only follow, %u mean nothing\n",
                  one->verdict.facts_used, one->input.fact_count, told.followers, told.noise);
-    uint32_t shown = 0;
-    for (uint32_t index = 0; index < one->input.fact_count && shown < SHOWN_FACTS; index++) {
-        const struct fact *fact = &one->input.facts[index];
-        if (told.exact && judge_rule_uses(&one->input, told.rule, fact)) {
-            print_fact(one, fact);
-            shown++;
-        }
+    for (uint32_t index = 0; index < told.used_count && index < SHOWN_FACTS; index++) {
+        print_fact(one, &one->input.facts[told.used[index]]);
     }
     for (uint32_t index = 0; index < told.rule; index++) {
         if (told.seen[index] > 0) {
@@ -146,11 +141,9 @@ static json_t *json_verdict(const struct incident_case *one, const char *name)
     nodes_text(one, nodes, sizeof(nodes));
     json_t *facts = json_array();
     json_t *out = json_array();
-    for (uint32_t index = 0; told.exact && index < one->input.fact_count; index++) {
-        const struct fact *fact = &one->input.facts[index];
-        if (judge_rule_uses(&one->input, told.rule, fact)) {
-            (void)json_array_append_new(facts, json_fact(one, fact));
-        }
+    for (uint32_t index = 0; index < told.used_count; index++) {
+        const struct fact *fact = &one->input.facts[told.used[index]];
+        (void)json_array_append_new(facts, json_fact(one, fact));
     }
     for (uint32_t index = 0; index < told.rule; index++) {
         const struct judge_rule_text *rule = judge_rule_text(index);

@@ -63,6 +63,22 @@ def tracker(folder):
     return int(path.read_text()) if path.exists() else 0
 
 
+def explained(cluster, incident):
+    """one command tells which rule decided, by which facts, and what was ruled out"""
+    shown = cluster.cli("explain", "verdict", incident)
+    told = cluster.get(f"/v1/incidents/{incident}")
+    rule = told["verdict"]["rule"]
+    same(told["explanation"]["rule"], rule, told)
+    check(told["explanation"]["facts_used"], told["explanation"])
+    for wanted in (rf"Rule +{rule}: ", r"\n  \* .* rank-end +rank 1 was ended by signal 9",
+                   r"Ruled out +[a-z-]+: \d+ facts? of its kind", r"Not seen +.*fatal-signal"):
+        check(re.search(wanted, shown), (wanted, shown))
+    rules = [one["rule"] for one in cluster.get("/v1/rules")["items"]]
+    check(rule in rules and rules[-1] == "no-evidence", rules)
+    lines = cluster.cli("explain", "rules").splitlines()
+    same([line.split()[1] for line in lines if line[:2].strip().isdigit()], rules, "rules")
+
+
 def megatron(cluster):
     """a Megatron tree: the torn newest is passed over at once, shown, and the one before restored"""
     folder, text = megatron_job(cluster, "mega")
@@ -81,6 +97,7 @@ def megatron(cluster):
     check("mp_rank_01/model_optim_rng.pt is empty" in recovery["skipped"][0]["note"], recovery)
     shown = cluster.cli("recover", "show", recovery["id"])
     check(re.search(r"Skipped +step 30 .*is empty", shown), shown)
+    explained(cluster, recovery["incident"])
     cluster.until(lambda: piece.read_text() == "30", 30, "step 30 is written anew")
     (folder / "go").touch()
     same(wait_over(cluster, "mega")["state"], "succeeded", "the job")

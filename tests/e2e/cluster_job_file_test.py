@@ -92,6 +92,7 @@ def unknown_names(cluster):
     """what does not exist ends with 3, nonsense with 2, an unreachable controller with 6"""
     for words in (("describe", "job", "nobody"), ("cancel", "nobody", "-y"), ("logs", "nobody"),
                   ("describe", "node", "gpu-9999"), ("recover", "show", "r-0999"),
+                  ("explain", "verdict", "I-0999"),
                   ("drain", "gpu-9999", "--reason", "test", "-y")):
         done = cluster.cli(*words, ok=None)
         same(done.returncode, 3, f"{words}: {done.stderr}")
