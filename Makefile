@@ -344,6 +344,7 @@ FUZZ_NEED_probe_lines := probe agent_core base
 FUZZ_NEED_agent_core := agent_core base
 FUZZ_NEED_log_line := agent_core base
 FUZZ_NEED_catalog := agent_core base
+FUZZ_NEED_incident := tools core agent_core base
 FUZZ_NEED_job_spec := api io core db wire config base
 FUZZ_NEED_rest := api io core db wire config base
 FUZZ_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.c))

@@ -206,7 +206,9 @@ static void read_hash(const char *line, struct told *told)
     told->step = number_of(line, "step=");
     told->stage = number_of(line, "stage=");
     told->tensor = number_of(line, "tp=");
-    replicas += replicas != NULL && *replicas == '[' ? 1 : 0;
+    if (replicas != NULL && *replicas == '[') {
+        replicas++;
+    }
     size_t length = replicas != NULL ? strcspn(replicas, " ;)]") : 0;
     if (length == 0 || length >= sizeof(told->name) || told->stage < 0) {
         return;
