@@ -53,10 +53,17 @@ enum {
     LABELS_MAX = 16384,
     PENDING_HELLOS_MAX = 16,
     QUARANTINE_MAX = 64,
+    SIGNS_MAX = 256,
     LATE_MS = 250, /* a tick later than this means that the controller did not run */
 };
 #define SERVICE_AWAY_MAX_MS (7ull * 24 * 3600 * 1000)
 #define NEVER               UINT64_MAX
+
+/* What was told of a node and ended nothing; node 0: this place is free. */
+struct sign {
+    struct fact fact;
+    uint64_t t;
+};
 
 struct pending_hello {
     uint64_t session; /* 0 = free */
@@ -174,7 +181,17 @@ struct core {
     struct pending_hello hellos[PENDING_HELLOS_MAX];
     struct judge_verdict verdict;
     struct judge_case judge_case; /* what it was given */
+    struct sign signs[SIGNS_MAX]; /* signs.c; no state */
 };
+
+/* ---- signs.c ---- */
+/* A fact that ended nothing. */
+void signs_keep(struct core *core, const struct fact *fact);
+/* One that came so lately, on a node of the job, that it may have to do with an end; NULL: not that
+ * index, which is below SIGNS_MAX. */
+const struct fact *signs_recent(const struct core *core, const struct job *job, uint32_t index);
+/* One of before that, for the repeat test. */
+const struct fact *signs_earlier(const struct core *core, uint32_t index, uint64_t *ret_age_ms);
 
 /* ---- emit.c ---- */
 /* Starts a record of this kind with the present times; fill u and the event, then core_emit it. */

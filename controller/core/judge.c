@@ -255,7 +255,8 @@ static const struct rule rules[] = {
      rule_driver_verdict,
      fact_is_recovery_action},
     {{"fabric",
-      "an NVSwitch failed as a whole, or GPUs of its node lost links with it (SXid, Xid 74)",
+      "an NVSwitch failed as a whole, or GPUs of its node lost links with it (SXid, Xid 74), or "
+      "four of them did at once",
       "evict the node; owner hardware; lane reboot"},
      rule_fabric,
      fact_is_switch},

@@ -166,6 +166,23 @@ static uint32_t node_of_peer(const void *context, const char *peer)
     return 0;
 }
 
+/* What was told and ended nothing counts as well. */
+static uint32_t collect_signs(const struct core *core, struct judge_mark *marks, uint32_t count)
+{
+    for (uint32_t i = 0; i < SIGNS_MAX && count < JUDGE_MARKS_MAX; i++) {
+        uint64_t age_ms;
+        const struct fact *fact = signs_earlier(core, i, &age_ms);
+        if (fact != NULL && judge_mark_of(fact) != 0) {
+            marks[count++] = (struct judge_mark){.what = judge_mark_of(fact),
+                                                 .is_value = judge_is_value(fact),
+                                                 .age_ms = age_ms,
+                                                 .node = fact->node,
+                                                 .job = fact->job};
+        }
+    }
+    return count;
+}
+
 void judge_case_read(const struct core *core, const struct incident *incident, bool over,
                      struct judge_case *ret_case)
 {
@@ -199,4 +216,5 @@ void judge_case_read(const struct core *core, const struct incident *incident, b
     in->fact_count = collect_facts(core, incident->d.incident, ret_case->facts, JUDGE_FACTS_MAX);
     in->past_count = collect_past(core, incident, ret_case->past);
     in->mark_count = collect_marks(core, incident, ret_case->marks);
+    in->mark_count = over ? in->mark_count : collect_signs(core, ret_case->marks, in->mark_count);
 }

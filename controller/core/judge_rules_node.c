@@ -7,6 +7,7 @@
 
 enum {
     BURST_MS = 180000,     /* what a device says again after such a silence is a new failure */
+    LINKS_GPUS = 4,        /* … and so many, also where the switch says nothing */
     SWITCH_GPUS = 2,       /* so many GPUs lose links at once: the switch between them */
     SLOW_PER_MILLE = 1100, /* of the median of its stage: slow, when … */
     SLOW_PERCENT = 75,     /* … in so many of the steps seen … */
@@ -105,7 +106,7 @@ bool rule_driver_verdict(const struct evidence *evidence, struct judge_verdict *
 /* GPUs of the node that lost a link of NVLink. */
 static uint32_t gpus_with_link(const struct evidence *evidence, uint32_t node)
 {
-    uint64_t devices[SWITCH_GPUS] = {0};
+    uint64_t devices[LINKS_GPUS] = {0};
     uint32_t count = 0;
     uint32_t index = 0;
     const struct fact *fact;
@@ -115,7 +116,7 @@ static uint32_t gpus_with_link(const struct evidence *evidence, uint32_t node)
         for (uint32_t other = 0; other < count; other++) {
             known = known || devices[other] == device;
         }
-        if (!known && count < SWITCH_GPUS) {
+        if (!known && count < LINKS_GPUS) {
             devices[count++] = device;
         }
     }
@@ -129,6 +130,12 @@ static bool is_whole_fabric(int32_t code)
            (code >= 23001 && code <= 23017);
 }
 
+static bool fact_is_link(const struct evidence *evidence, const struct fact *fact)
+{
+    return fact_is_switch(evidence, fact) ||
+           (fact_is_fatal(evidence, fact) && fact_named_like(fact, "xid-74"));
+}
+
 bool rule_fabric(const struct evidence *evidence, struct judge_verdict *verdict)
 {
     const struct fact *found = NULL;
@@ -136,9 +143,13 @@ bool rule_fabric(const struct evidence *evidence, struct judge_verdict *verdict)
     struct judge_verdict all = {0};
     uint32_t index = 0;
     const struct fact *fact;
-    while ((fact = evidence_next(evidence, fact_is_switch, &index)) != NULL) {
-        if ((fact_is_root(fact) && is_whole_fabric(fact->code)) ||
-            gpus_with_link(evidence, fact->node) == SWITCH_GPUS) {
+    while ((fact = evidence_next(evidence, fact_is_link, &index)) != NULL) {
+        bool link = !fact_is_switch(evidence, fact);
+        if (link && gpus_with_link(evidence, fact->node) < LINKS_GPUS) {
+            continue;
+        }
+        if (link || (fact_is_root(fact) && is_whole_fabric(fact->code)) ||
+            gpus_with_link(evidence, fact->node) >= SWITCH_GPUS) {
             verdict_blame(&nodes, fact->node);
             found = found == NULL || fact_before(fact, found) ? fact : found;
         }

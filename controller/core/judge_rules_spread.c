@@ -299,6 +299,21 @@ bool rule_network(const struct evidence *evidence, struct judge_verdict *verdict
     return true;
 }
 
+/* The end of a pair whose own network was seen to be in trouble, where it is one of the two. */
+static uint32_t troubled_end(const struct evidence *evidence, const struct pair_found *found)
+{
+    bool a = false;
+    bool b = false;
+    uint32_t index = 0;
+    const struct fact *fact;
+    while ((fact = evidence_next(evidence, fact_is_warning, &index)) != NULL) {
+        bool network = fact->label == LABEL_NETWORK && !fact_is_peer(evidence, fact);
+        a = a || (network && fact->node == found->a);
+        b = b || (network && fact->node == found->b);
+    }
+    return a == b ? 0 : a ? found->a : found->b;
+}
+
 /* Connections that broke: what all who complain have in common. */
 bool rule_peers(const struct evidence *evidence, struct judge_verdict *verdict)
 {
@@ -317,8 +332,9 @@ bool rule_peers(const struct evidence *evidence, struct judge_verdict *verdict)
         verdict_blame(verdict, found.common);
         decide(verdict, OWNER_NETWORK, DO_EVICT, LANE_DIAG, CONFIDENCE_MEDIUM);
     } else if (found.pairs == 1) {
-        verdict_blame(verdict, found.a);
-        verdict_blame(verdict, found.b);
+        uint32_t end = troubled_end(evidence, &found);
+        verdict_blame(verdict, end != 0 ? end : found.a);
+        verdict_blame(verdict, end != 0 ? end : found.b);
         decide(verdict, OWNER_NETWORK, again ? DO_EVICT : DO_RESTART,
                again ? LANE_DIAG : LANE_NETWORK, CONFIDENCE_MEDIUM);
     } else {

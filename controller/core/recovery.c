@@ -188,6 +188,17 @@ static void open_incident(struct core *core, struct job *job)
     job->evidence_open_ms = core->t;
 }
 
+/* What was told of its nodes just before. */
+static void keep_signs(struct core *core, struct job *job)
+{
+    for (uint32_t i = 0; i < SIGNS_MAX; i++) {
+        const struct fact *sign = signs_recent(core, job, i);
+        if (sign != NULL && !fact_known(core, job->d.incident, sign)) {
+            keep_fact(core, job, sign);
+        }
+    }
+}
+
 static uint8_t cause_of(const struct fact *fact)
 {
     switch (fact->source) {
@@ -223,6 +234,7 @@ static void merge(struct core *core, struct job *job, const struct fact *fact)
                 job->d.name);
     core_emit(core, record);
     keep_fact(core, job, fact);
+    keep_signs(core, job);
     if (job_runs(job)) {
         if (job->d.state == JOB_STARTING) {
             job_move(core, job, JOB_RECOVERING, "");
@@ -245,6 +257,7 @@ static void first_fact(struct core *core, struct job *job, const struct fact *fa
         open_incident(core, job);
     }
     keep_fact(core, job, fact);
+    keep_signs(core, job);
     if (sign && core_held(core)) {
         char text[TEXT_SIZE];
         text_sentence(text, sizeof text, "stop %s: %.120s", job->d.name, fact->text);
@@ -274,6 +287,8 @@ void recovery_fact(struct core *core, struct job *job, const struct fact *fact,
     if (job->d.recovery == 0) {
         if (fact->severity >= 2) {
             first_fact(core, job, fact, since_service_ms);
+        } else {
+            signs_keep(core, fact);
         }
         return;
     }

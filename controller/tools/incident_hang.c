@@ -162,8 +162,37 @@ static bool add_by_group(struct incident_case *one, const struct communicator_re
     return false;
 }
 
+/* The only one that runs, with nothing under way, while others wait. */
+static bool add_runner(struct incident_case *one, uint64_t t_ms)
+{
+    const struct rank_reading *runner = NULL;
+    uint32_t waiting = 0;
+    for (uint32_t index = 0; index < one->reading_count; index++) {
+        const struct rank_reading *reading = &one->readings[index];
+        bool idle = reading->communicator.enqueued <= reading->communicator.completed;
+        waiting += reading->state == TOLD_WAITING ? 1 : 0;
+        if (reading->state == TOLD_RUNNING && idle) {
+            if (runner != NULL && runner->rank != reading->rank) {
+                return false;
+            }
+            runner = reading;
+        }
+    }
+    if (runner == NULL || waiting == 0) {
+        return false;
+    }
+    struct fact *fact = add_fact(one, runner->rank / one->shape.ranks_per_node, runner->rank,
+                                 LABEL_HARDWARE, CONFIDENCE_MEDIUM, t_ms);
+    (void)text_format(fact->text, TEXT_SIZE, "rank %u has nothing under way, and all others wait",
+                      runner->rank);
+    return true;
+}
+
 static bool add_by_groups(struct incident_case *one, uint64_t t_ms)
 {
+    if (add_runner(one, t_ms)) {
+        return true;
+    }
     for (uint32_t index = 0; index < one->reading_count && index < GROUPS_MAX; index++) {
         if (add_by_group(one, &one->readings[index].communicator, t_ms)) {
             return true;

@@ -334,6 +334,10 @@ static void switches(void **state)
     link_lost(&f, 33, "0000:1b:00");
     link_lost(&f, 33, "0000:43:00");
     expect(&f, "fatal-signal: hardware-node, evict_node_diag, 33");
+    link_lost(&f, 33, "0000:52:00");
+    expect(&f, "fatal-signal: hardware-node, evict_node_diag, 33");
+    link_lost(&f, 33, "0000:61:00"); /* but not so many at once */
+    expect(&f, "fabric: hardware-node, evict_node_reboot, 33");
     /* another node has a fault of its own */
     line(&f, 33, "sxid-22003", "hardware-node", "evict_node", "root", "0000:c4:00.0");
     off_bus(&f, 90);
@@ -912,6 +916,10 @@ static void broken_pairs(void **state)
     begin(&f);
     broken(&f, 61, "n-55.ib");
     broken(&f, 55, "n-61.ib");
+    expect(&f, "peers: network, restart_in_place, 55 61");
+    line(&f, 55, "nccl-async-event", "network", "degrade_watch", "root", "mlx5_3:1");
+    expect(&f, "peers: network, restart_in_place, 55");
+    line(&f, 61, "nccl-async-event", "network", "degrade_watch", "root", "mlx5_3:1");
     expect(&f, "peers: network, restart_in_place, 55 61");
     f.past[0] = (struct judge_past){
         .signature = f.verdict.signature, .job = JOB, .age_ms = 1000, .slot = -1};

@@ -149,6 +149,42 @@ static void a_node_to_be_cleaned_keeps_its_slot(void **state)
     rig_free(rig);
 }
 
+/* Signs end nothing; when an attempt ends within a minute they are evidence, and later a repeat. */
+static void signs_before_an_end(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(&job);
+    uint32_t node = rig_node_of(rig, job, 1);
+    for (uint32_t time = 0; time < 2; time++) {
+        say(rig, job, 1, READING_PORT_DOWN, LABEL_NETWORK, ADVICE_WATCH, "mlx5_3/1");
+        say(rig, job, 1, READING_PORT_DOWN, LABEL_NETWORK, ADVICE_WATCH, "mlx5_3/1");
+        rig_run(rig, 500);
+        say(rig, job, 1, READING_PORT_UP, LABEL_NETWORK, ADVICE_WATCH, "mlx5_3/1");
+        assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+        assert_int_equal(core_job(rig->core, job)->d.incident, 0);
+        assert_null(core_fact_at(rig->core, 0));
+        if (time == 0) {
+            rig_run(rig, 100000);
+        }
+    }
+    rig_end_rank(rig, rig_node_of(rig, job, 3), 0, RANK_EXITED, 1);
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 100));
+    assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
+    assert_int_equal(rig_count(rig, RECORD_fact_kept_kind), 3); /* not those of before */
+    assert_string_equal(verdict(rig)->rule, "port");
+    assert_int_equal(verdict(rig)->action, DO_EVICT); /* twice in five minutes */
+    assert_int_not_equal(rig_node_of(rig, job, 1), node);
+    rig_replay_check(rig);
+    /* two minutes later it has to do with nothing */
+    rig_run(rig, 120000);
+    rig_end_rank(rig, rig_node_of(rig, job, 3), 0, RANK_EXITED, 1);
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 100));
+    assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
+    assert_string_not_equal(verdict(rig)->rule, "port");
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +193,7 @@ int main(void)
         cmocka_unit_test(a_retry_before_the_end),
         cmocka_unit_test(storage_holds_the_job),
         cmocka_unit_test(a_node_to_be_cleaned_keeps_its_slot),
+        cmocka_unit_test(signs_before_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
