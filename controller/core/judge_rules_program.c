@@ -349,6 +349,7 @@ bool rule_restart_code(const struct evidence *evidence, struct judge_verdict *ve
     }
     decide(verdict, OWNER_USER, DO_RESTART, LANE_NONE, CONFIDENCE_HIGH);
     verdict->free_of_budget = true;
+    verdict->advice = ADVICE_RESTART;
     verdict->facts_used = evidence_count(evidence, fact_is_restart);
     (void)text_format(verdict->why, sizeof(verdict->why),
                       "rank %d ended with code %d: it asks to be restarted", fact->rank,

@@ -299,6 +299,11 @@ static void read_agent(struct incident_case *one, const struct incident_row *row
             incident_fact_label(fact, "gpu-count", LABEL_HARDWARE, ADVICE_EVICT_REBOOT, ROLE_ROOT);
         }
         return;
+    case TOLD_GPU_LOST:
+        fact = reading(one, row, node, "gpu-lost", LABEL_HARDWARE);
+        incident_fact_label(fact, "gpu-lost", LABEL_HARDWARE,
+                            told.count == 0 ? ADVICE_EVICT_REBOOT : ADVICE_EVICT_RESET, ROLE_ROOT);
+        return;
     case TOLD_UNREADABLE:
         (void)reading(one, row, node, READING_NONE, LABEL_SOFTWARE);
         return;

@@ -135,11 +135,46 @@ static struct group_told read_group(const struct incident_case *one, const char 
     return told;
 }
 
+/* The one rank of a communicator that has not completed what all others of it have. */
+static bool add_late(struct incident_case *one, const char *name, uint64_t t_ms)
+{
+    const struct rank_reading *late = NULL;
+    uint32_t told = 0;
+    bool all = true;
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t index = 0; index < one->reading_count; index++) {
+            const struct rank_reading *reading = &one->readings[index];
+            const struct communicator_report *report = &reading->communicator;
+            if (!text_equal(report->name, name)) {
+                continue;
+            }
+            if (round == 0) {
+                told++;
+                late = late == NULL || report->completed < late->communicator.completed ? reading
+                                                                                        : late;
+            } else if (reading != late) {
+                all = all && report->completed > late->communicator.completed;
+            }
+        }
+    }
+    if (told < 3 || !all || late->communicator.enqueued <= late->communicator.completed) {
+        return false;
+    }
+    struct fact *fact = add_fact(one, late->rank / one->shape.ranks_per_node, late->rank,
+                                 LABEL_HARDWARE, CONFIDENCE_MEDIUM, t_ms);
+    (void)text_format(fact->text, TEXT_SIZE,
+                      "rank %u has not completed what all others of %.15s have", late->rank, name);
+    return true;
+}
+
 /* No rank is found that the others wait for. Some of a node that tell nothing while all others of it
  * wait are such ranks; and where both ends of a transfer wait, nothing comes through. */
 static bool add_by_group(struct incident_case *one, const struct communicator_report *report,
                          uint64_t t_ms)
 {
+    if (add_late(one, report->name, t_ms)) {
+        return true;
+    }
     struct group_told told = read_group(one, report->name);
     bool all_wait = told.same && told.waiting == told.told;
     if (all_wait && report->axis == AXIS_TENSOR && told.slot_count == 1 &&

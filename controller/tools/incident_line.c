@@ -96,6 +96,15 @@ static void read_count(const char *line, struct told *told)
     told->kind = told->count > 0 ? TOLD_GPU_COUNT : TOLD_UNREADABLE;
 }
 
+/* What the library says of itself proves nothing; what it says of a GPU does. */
+static void read_library(const char *line, struct told *told)
+{
+    bool lost = strstr(line, "lost") != NULL || strstr(line, "LOST") != NULL;
+    bool reset = strstr(line, "eset required") != NULL || strstr(line, "RESET_REQUIRED") != NULL;
+    told->kind = lost || reset ? TOLD_GPU_LOST : TOLD_UNREADABLE;
+    told->count = lost ? 0 : 1;
+}
+
 static void read_rank(const char *line, struct told *told)
 {
     const char *state = value_of(line, "state=");
@@ -134,9 +143,8 @@ void told_read_agent(const char *line, size_t size, struct told *ret_told)
         ret_told->kind = is_held_back(reasons) ? TOLD_CLOCKS : TOLD_OTHER;
     } else if (begins(line, "gpu_count=")) {
         read_count(line, ret_told);
-    } else if (begins(line, "nvml: ") && strstr(line, "lost") == NULL &&
-               strstr(line, "LOST") == NULL && strstr(line, "eset") == NULL) {
-        ret_told->kind = TOLD_UNREADABLE;
+    } else if (begins(line, "nvml: ")) {
+        read_library(line, ret_told);
     } else if (begins(line, "rank=")) {
         read_rank(line, ret_told);
     } else {

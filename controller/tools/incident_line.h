@@ -30,8 +30,9 @@ enum told_kind {
     TOLD_CLOCKS,
     TOLD_GPU_COUNT,
     TOLD_UNREADABLE,
-    TOLD_RANK, /* where it is in a communicator */
-    TOLD_PACE, /* how long it computes */
+    TOLD_GPU_LOST, /* the library knows that a GPU is gone; count 1: or wants a reset */
+    TOLD_RANK,     /* where it is in a communicator */
+    TOLD_PACE,     /* how long it computes */
     TOLD_BEATS,
     TOLD_STOP,
     TOLD_ENDED,

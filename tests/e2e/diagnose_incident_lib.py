@@ -305,7 +305,9 @@ def gsp_timeout(i):
 
 def gpu_missing(i):
     node = i.node()
-    i.agent(i.jitter(), node, "gpu_count=%d expected=8" % i.draw.randrange(1, 8))
+    i.agent(i.jitter(), node, i.draw.choice([
+        "gpu_count=%d expected=8" % i.draw.randrange(1, 8),
+        "nvml: GPU is lost; gpu=%d" % i.draw.randrange(8)]))
     i.aftermath(900, node)
     return "hardware-node", REBOOT, [node]
 
@@ -440,6 +442,68 @@ def waiting_host(i):
         i.agent(t + i.jitter(), other, "rank=%d comm=dp/%d last_enqueued=%d last_completed=%d "
                 "state=waiting" % (i.rank_on(other), i.draw.randrange(99), 41, 40))
     return "hardware-node", DIAG, [node]
+
+
+def stuck_inside(i):
+    """One GPU has not completed what all others of its communicator have."""
+    guilty, *others = i.nodes(i.draw.randrange(3, 9))
+    for node in others + [guilty]:
+        i.agent(600000 + i.jitter(), node, "rank=%d comm=dp/7 last_enqueued=41 last_completed=%d "
+                "state=waiting" % (i.rank_on(node), 40 if node == guilty else 41))
+    return "hardware-node", DIAG, [guilty]
+
+
+def stalled_transfer(i):
+    """Both ends of a transfer wait for each other: nothing comes through between two nodes."""
+    nodes = i.nodes(2)
+    for node in nodes:
+        i.agent(600000 + i.jitter(), node, "rank=%d comm=pp/%d last_enqueued=900 "
+                "last_completed=899 state=waiting" % (i.rank_on(node), 12))
+    for other in i.nodes(3):
+        i.watchdog(600000 + i.jitter(), other, 9120, "ALLREDUCE")
+    return "network", "restart_in_place", nodes
+
+
+def rerun_elsewhere(i):
+    """A step that was run again on another GPU, after the trainer had asked for one."""
+    first = i.node()
+    spare = "spare%03d" % i.draw.randrange(64)
+    same = i.draw.random() < 0.5
+    i.row(i.jitter(), first, "stderr", "WARNING:megatron.core.rerun_state_machine:Unexpected result "
+          "1.25 on rank %d at iteration #41 invocation #0 (message='loss')" % i.rank_on(first))
+    i.ctl(500, "job 17 attempt 7 ended: rank %d exit 16" % i.rank_on(first))
+    i.row(900000 + i.jitter(), spare, "stderr", "ERROR:megatron.core.rerun_state_machine:%s" %
+          ("Correct result (but possible Application error)!" if same else
+           "Possible persistent error!"))
+    i.ctl(900400, "job 17 attempt 8 ended: rank %d exit 17" % i.rank_on(first))
+    return ("user-code", "fail_job_user", []) if same else ("hardware-node", DIAG, [first])
+
+
+def told_to_end(i):
+    """Somebody ended the ranks, and not by Keepstep."""
+    for node in i.nodes(i.draw.randrange(2, 9)):
+        i.program(i.jitter(), node, "torch.distributed.elastic.multiprocessing.api."
+                  "SignalException: Process %d got signal: 15" % i.draw.randrange(400, 99999))
+        i.preempted(500 + i.jitter(), node)
+    return "operator", "stop_expected", []
+
+
+def hung_on_one(i):
+    node = i.node()
+    i.kernel(i.jitter(), node, "INFO: task %s:%d blocked for more than 120 seconds." %
+             (i.draw.choice(["python3", "pt_main_thread"]), i.draw.randrange(400, 99999)))
+    for other in i.nodes(2):
+        i.watchdog(600000 + i.jitter(), other, 9120, "ALLREDUCE")
+    return "hardware-node", "evict_node", [node]
+
+
+def two_racks_lost(i):
+    racks = i.draw.sample(range(NODES // 8), 2)
+    nodes = ["node%04d" % (rack * 8 + number) for rack in racks for number in range(8)]
+    for node in nodes:
+        i.ctl(i.jitter(2000), "heartbeat missed 3; last_seq=%d; bmc=unreachable; rack=r%d" %
+              (i.draw.randrange(99999), int(node[4:]) // 8), node)
+    return "facility", "evict_node", nodes
 
 
 def slow_node(i):
@@ -799,7 +863,8 @@ def written_by_hand(i):
 KINDS = [
     off_the_bus, recovery_action, memory_errors, remap_only, switch_failed, one_link, gsp_timeout,
     gpu_missing, kernel_panic, host_dead, host_memory, disk, nic_dead, leftover, no_fabric_manager,
-    daemon_killed, repeated_device, waiting_host, slow_node, other_hash, page_faults, one_page_fault,
+    daemon_killed, repeated_device, waiting_host, stuck_inside, stalled_transfer, rerun_elsewhere,
+    told_to_end, hung_on_one, two_racks_lost, slow_node, other_hash, page_faults, one_page_fault,
     raised, job_memory, different_collectives, same_nan, other_nan, another_gpu, half_the_hashes,
     poison, blip, flapping, stays_down, unused_port, leaf_down, broken_pair, common_peer, hot_cable,
     rack_lost, power_brake, mount_stalls, quota, stopped, hardware_in_a_stop, another_jobs_stop,
