@@ -275,13 +275,14 @@ static bool has_validated(const struct fake_controller *fake, void *context)
 }
 
 /* Asked whether its node is fit. */
-static void validate(struct agent_rig *rig, uint64_t nonce)
+static const struct msg_validated *validate(struct agent_rig *rig, uint64_t nonce, uint32_t ms)
 {
-    struct message message = {.kind = MSG_VALIDATE};
-    message.u.validate =
-        (struct msg_validate){.nonce = nonce, .level = VALIDATE_QUICK, .timeout_ms = 5000};
-    fake_send(&rig->fake, &message);
+    struct message ask = {.kind = MSG_VALIDATE};
+    ask.u.validate =
+        (struct msg_validate){.nonce = nonce, .level = VALIDATE_QUICK, .timeout_ms = ms};
+    fake_send(&rig->fake, &ask);
     assert_true(fake_wait(&rig->fake, has_validated, &nonce, LONG_MS));
+    return &rig->fake.validated;
 }
 
 /* What is broken on a spare keeps it from being used; that the machine goes down is no fault. */
@@ -309,14 +310,12 @@ static void test_broken_and_well_again(void **state)
     put_port(rig, "1: DOWN\n", "2: Polling\n");
     assert_true(fake_wait(&rig->fake, beat_is, &well, LONG_MS));
     assert_non_null(strstr(rig->fake.beat.checks_text, "mlx5_0/1 state=1:DOWN"));
-    validate(rig, 5);
-    assert_false(rig->fake.validated.ok);
+    assert_false(validate(rig, 5, 5000)->ok);
     assert_non_null(strstr(rig->fake.validated.text, "mlx5_0/1 state=1:DOWN"));
     put_port(rig, "4: ACTIVE\n", "5: LinkUp\n");
     well = true;
     assert_true(fake_wait(&rig->fake, beat_is, &well, LONG_MS));
-    validate(rig, 6);
-    assert_true(rig->fake.validated.ok);
+    assert_true(validate(rig, 6, 5000)->ok);
 }
 
 static void test_a_machine_that_goes_down(void **state)
@@ -434,21 +433,6 @@ static uint32_t probe_signal(const struct agent_rig *rig, int number)
     }
     (void)closedir(proc);
     return count;
-}
-
-static bool has_validated(const struct fake_controller *fake, void *context)
-{
-    return fake->validated.nonce == *(const uint64_t *)context;
-}
-
-static const struct msg_validated *validate(struct agent_rig *rig, uint64_t nonce, uint32_t ms)
-{
-    struct message ask = {.kind = MSG_VALIDATE};
-    ask.u.validate =
-        (struct msg_validate){.nonce = nonce, .level = VALIDATE_QUICK, .timeout_ms = ms};
-    fake_send(&rig->fake, &ask);
-    assert_true(fake_wait(&rig->fake, has_validated, &nonce, LONG_MS));
-    return &rig->fake.validated;
 }
 
 /* What the probes see now, not what they saw when they looked last; one that does not come round has
