@@ -399,7 +399,7 @@ void signal_fact(const struct signal *signal, enum line_stream stream, const cha
     if (signal->from_user) {
         fact.role = ROLE_NOISE;
     }
-    fact.severity = signal_severity(fact.advice, fact.role);
+    fact.severity = signal_severity(fact.label, fact.advice, fact.role);
     (void)text_copy(fact.signal, sizeof(fact.signal), signal->name);
     (void)text_copy(fact.subject, sizeof(fact.subject), signal->subject);
     (void)text_sentence(fact.text, sizeof(fact.text), "%.*s",

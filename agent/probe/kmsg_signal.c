@@ -10,6 +10,7 @@
 
 #include "agent/core/catalog.h"
 #include "agent/probe/list.h"
+#include "proto/base/check.h"
 #include "proto/base/hash.h"
 #include "proto/base/mem.h"
 #include "proto/base/text.h"
@@ -103,6 +104,45 @@ bool kmsg_signal_is_old(const struct kmsg_signal *signal)
     return signal->stamp != stamp_of(signal->files);
 }
 
+/* ---- whose words they are ----------------------------------------------------------------------- */
+
+static bool holds(const char *text, size_t size, const char *part)
+{
+    return memmem(text, size, part, strlen(part)) != NULL;
+}
+
+/* "name[123]": how the kernel writes a process, near the beginning of what it says of it. */
+static bool begins_with_process(const char *text, size_t size)
+{
+    enum { WITHIN = 40 };
+    const size_t end = size < WITHIN ? size : WITHIN;
+    for (size_t i = 0; i < end; i++) {
+        size_t digits = i + 1;
+        while (text[i] == '[' && digits < size && text[digits] >= '0' && text[digits] <= '9') {
+            digits++;
+        }
+        if (digits > i + 1 && digits < size && text[digits] == ']') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The kernel repeats the names of programs and of their files in what it says of them, and whoever
+ * starts a program chooses its name: such a line ends nobody's attempt, whatever it looks like. */
+static bool names_a_program(const char *text, size_t size)
+{
+    static const char *const forms[] = {
+        "segfault at", "traps: ", "task=",      "INFO: task ", "Killed process",
+        "Comm: ",      "comm=",   "warning: `", "process '"};
+    for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+        if (holds(text, size, forms[i])) {
+            return true;
+        }
+    }
+    return begins_with_process(text, size);
+}
+
 bool kmsg_signal_look(void *context, const struct kmsg_record *record, struct finding *ret_finding)
 {
     struct kmsg_signal *self = context;
@@ -118,6 +158,9 @@ bool kmsg_signal_look(void *context, const struct kmsg_record *record, struct fi
         return false;
     }
     signal_fact(&signal, STREAM_KERNEL, self->line, size, &fact);
+    if (fact.severity > 1 && names_a_program(record->message, record->size)) {
+        fact.severity = 1;
+    }
     *ret_finding = (struct finding){.label = fact.label,
                                     .advice = fact.advice,
                                     .role = fact.role,

@@ -127,7 +127,7 @@ static void put_event(struct probe_run *run, const struct device *device, uint64
                   "%s: %llu uncorrected %s error%s on the bus", device->name,
                   (unsigned long long)count, fatal ? "fatal" : "non-fatal", count == 1 ? "" : "s");
     if (fatal) {
-        probe_blame(&finding, LABEL_HARDWARE, ADVICE_EVICT_DIAG, ROLE_ROOT, "pcie-aer-fatal");
+        probe_blame(&finding, LABEL_HARDWARE, ADVICE_EVICT, ROLE_ROOT, "pcie-aer-fatal");
     } else {
         probe_blame(&finding, LABEL_HARDWARE, ADVICE_WATCH, ROLE_SYMPTOM, "pcie-aer-nonfatal");
     }

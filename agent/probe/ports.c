@@ -66,6 +66,8 @@ static void judge_link(struct port_watch *watch, const struct port_reading *read
     } else {
         probe_blame(ret_link, LABEL_NETWORK, down >= down_ms ? ADVICE_EVICT : ADVICE_WATCH,
                     ROLE_SYMPTOM, READING_PORT_DOWN);
+        /* By now the libraries have given up on what went through it. */
+        ret_link->severity = down >= down_ms ? 2 : 1;
     }
     ret_link->code = lost < INT32_MAX ? (int32_t)lost : INT32_MAX;
     put_subject(ret_link, watch);

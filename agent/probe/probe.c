@@ -44,7 +44,7 @@ void probe_blame(struct finding *finding, enum signal_label label, enum signal_a
     finding->label = (uint8_t)label;
     finding->advice = (uint8_t)advice;
     finding->role = (uint8_t)role;
-    finding->severity = signal_severity(finding->advice, finding->role);
+    finding->severity = signal_severity(finding->label, finding->advice, finding->role);
     (void)text_copy(finding->signal, sizeof(finding->signal), signal);
 }
 

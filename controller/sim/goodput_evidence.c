@@ -55,7 +55,7 @@ static bool say(struct gp *gp, uint32_t node, const struct sign *sign, uint8_t r
         return false;
     }
     struct fact fact = {.source = FACT_PROBE,
-                        .severity = signal_severity(sign->advice, role),
+                        .severity = signal_severity(sign->label, sign->advice, role),
                         .rank = -1,
                         .gpu = sign->gpu,
                         .port = sign->port,
@@ -94,14 +94,16 @@ static void say_follows(struct gp *gp, uint32_t node)
     }
 }
 
-bool gp_evidence_show(struct gp *gp, uint32_t node, const char *category)
+bool gp_evidence_show(struct gp *gp, uint32_t node, const char *category, bool *ret_stops)
 {
+    const struct sign *sign = sign_of(category);
     /* What follows can be read first: nodes differ in how soon their agents read. */
     bool late = prng_chance_ppm(&gp->evidence, 500000);
     if (late) {
         say_follows(gp, node);
     }
-    bool shown = say(gp, node, sign_of(category), ROLE_ROOT, category);
+    bool shown = say(gp, node, sign, ROLE_ROOT, category);
+    *ret_stops = signal_severity(sign->label, sign->advice, ROLE_ROOT) >= 2;
     if (!late) {
         say_follows(gp, node);
     }

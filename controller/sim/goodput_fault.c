@@ -310,8 +310,9 @@ static void signal_sign(struct gp *gp, struct gp_fault *fault, uint32_t index)
     if (holds) {
         gp_train_halt(gp, fault->category);
     }
-    fault->hidden = !gp_evidence_show(gp, fault->node, what->word);
-    if (fault->hidden && holds) {
+    bool stops = false;
+    fault->hidden = !gp_evidence_show(gp, fault->node, what->word, &stops);
+    if ((fault->hidden || !stops) && holds) { /* nobody stops the attempt: it ends by itself */
         gp_node_ranks_end(gp, fault->node, RANK_SIGNALED, SIGNAL_ABORT);
     }
     if (fault->hidden) {

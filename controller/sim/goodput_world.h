@@ -281,8 +281,8 @@ void gp_fault_event(struct gp *gp, enum gp_event kind, uint32_t number);
 uint32_t gp_node_index(const struct gp *gp, uint32_t id); /* of the core's node id */
 
 /* goodput_evidence.c: the node and some others tell of its fault. false: what the node itself had to
- * say was lost. */
-bool gp_evidence_show(struct gp *gp, uint32_t node, const char *category);
+ * say was lost. *ret_stops: had it come, the controller would stop the attempt for it. */
+bool gp_evidence_show(struct gp *gp, uint32_t node, const char *category, bool *ret_stops);
 
 /* goodput_watch.c */
 void gp_watch_record(struct gp *gp, const struct record *record);

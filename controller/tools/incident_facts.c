@@ -169,7 +169,7 @@ void incident_fact_label(struct fact *fact, const char *signal, uint8_t label, u
     fact->label = label;
     fact->advice = advice;
     fact->role = role;
-    fact->severity = signal_severity(advice, role);
+    fact->severity = signal_severity(label, advice, role);
     (void)text_copy(fact->signal, sizeof(fact->signal), signal);
 }
 

@@ -1,6 +1,7 @@
 /* signal.c: the words of signal.h, and how grave each advice is. */
 #include "proto/base/signal.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define SIGNAL_TEXT(constant, word) word,
@@ -53,13 +54,24 @@ int signal_role_of(const char *word, size_t size)
     return number_of(signal_role_words, signal_role_count, word, size);
 }
 
-uint8_t signal_severity(uint32_t advice, uint32_t role)
+static bool is_broken(uint32_t label, uint32_t advice)
+{
+    switch (advice) {
+    case ADVICE_EVICT:
+        return label == LABEL_HARDWARE;
+    case ADVICE_EVICT_RESET:
+    case ADVICE_EVICT_REBOOT:
+    case ADVICE_EVICT_RMA:
+        return label == LABEL_HARDWARE || label == LABEL_SOFTWARE;
+    default:
+        return false;
+    }
+}
+
+uint8_t signal_severity(uint32_t label, uint32_t advice, uint32_t role)
 {
     if (role < ROLE_SYMPTOM || advice < ADVICE_WATCH) {
         return 0;
     }
-    if (advice == ADVICE_WATCH || advice == ADVICE_STOP_EXPECTED) {
-        return 1;
-    }
-    return advice >= ADVICE_EVICT && role == ROLE_ROOT ? 3 : 2;
+    return role == ROLE_ROOT && is_broken(label, advice) ? 3 : 1;
 }

@@ -102,8 +102,11 @@ int signal_label_of(const char *word, size_t size);
 int signal_advice_of(const char *word, size_t size);
 int signal_role_of(const char *word, size_t size);
 
-/* 0 info, 1 warning, 2 fatal for the attempt, 3 fatal for the node: what `severity` of a fact
- * follows from what its line asks for. */
-uint8_t signal_severity(uint32_t advice, uint32_t role);
+/* What a sign may do by itself, the `severity` of a fact: 0 nothing; 1 it is evidence when an attempt
+ * ends, and ends none; 3 its node is broken: whatever runs there is stopped. An attempt that cannot
+ * go on ends by itself, and a line of a log is no reason to end one that can: so only the root of a
+ * hardware fault that asks for more than a look is a 3, and of software one whose node needs a reset.
+ * 2, fatal for the attempt, is for readings that say so themselves. */
+uint8_t signal_severity(uint32_t label, uint32_t advice, uint32_t role);
 
 #endif

@@ -34,21 +34,36 @@ static void test_other_words_are_none(void **state)
     assert_string_equal(signal_role_word(signal_role_count), "?");
 }
 
-/* Only a root can take a node out, and what is no root or symptom ends nothing. */
-static void test_severity_follows_advice_and_role(void **state)
+/* What a program of the job, or of anybody, may bring about by a line: nothing but evidence. */
+static void test_no_line_of_a_program_ends_an_attempt(void **state)
 {
     (void)state;
+    static const uint8_t others[] = {LABEL_USER,     LABEL_NETWORK,  LABEL_STORAGE,
+                                     LABEL_FACILITY, LABEL_OPERATOR, LABEL_TRANSIENT};
     for (uint32_t advice = 0; advice < signal_advice_count; advice++) {
-        assert_int_equal(signal_severity(advice, ROLE_NOISE), 0);
-        assert_int_equal(signal_severity(advice, ROLE_CASCADE), 0);
-        assert_true(signal_severity(advice, ROLE_SYMPTOM) < 3);
+        for (size_t i = 0; i < sizeof(others); i++) {
+            assert_true(signal_severity(others[i], advice, ROLE_ROOT) < 2);
+        }
+        for (uint32_t label = 0; label < signal_label_count; label++) {
+            assert_int_equal(signal_severity(label, advice, ROLE_NOISE), 0);
+            assert_int_equal(signal_severity(label, advice, ROLE_CASCADE), 0);
+            assert_true(signal_severity(label, advice, ROLE_SYMPTOM) < 2);
+        }
     }
-    assert_int_equal(signal_severity(ADVICE_EVICT_RESET, ROLE_ROOT), 3);
-    assert_int_equal(signal_severity(ADVICE_EVICT_RMA, ROLE_ROOT), 3);
-    assert_int_equal(signal_severity(ADVICE_EVICT, ROLE_SYMPTOM), 2);
-    assert_int_equal(signal_severity(ADVICE_FAIL, ROLE_ROOT), 2);
-    assert_int_equal(signal_severity(ADVICE_WATCH, ROLE_ROOT), 1);
-    assert_int_equal(signal_severity(ADVICE_FOLLOW, ROLE_ROOT), 0);
+}
+
+static void test_a_broken_node_is_stopped(void **state)
+{
+    (void)state;
+    assert_int_equal(signal_severity(LABEL_HARDWARE, ADVICE_EVICT, ROLE_ROOT), 3);
+    assert_int_equal(signal_severity(LABEL_HARDWARE, ADVICE_EVICT_RESET, ROLE_ROOT), 3);
+    assert_int_equal(signal_severity(LABEL_HARDWARE, ADVICE_EVICT_RMA, ROLE_ROOT), 3);
+    assert_int_equal(signal_severity(LABEL_SOFTWARE, ADVICE_EVICT_RESET, ROLE_ROOT), 3);
+    /* a service that ran out of memory, a link narrower than it might be, a corrected error */
+    assert_int_equal(signal_severity(LABEL_SOFTWARE, ADVICE_EVICT, ROLE_ROOT), 1);
+    assert_int_equal(signal_severity(LABEL_HARDWARE, ADVICE_EVICT_DIAG, ROLE_ROOT), 1);
+    assert_int_equal(signal_severity(LABEL_HARDWARE, ADVICE_WATCH, ROLE_ROOT), 1);
+    assert_int_equal(signal_severity(LABEL_CASCADE, ADVICE_FOLLOW, ROLE_ROOT), 0);
 }
 
 int main(void)
@@ -56,7 +71,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words_and_numbers_agree),
         cmocka_unit_test(test_other_words_are_none),
-        cmocka_unit_test(test_severity_follows_advice_and_role),
+        cmocka_unit_test(test_no_line_of_a_program_ends_an_attempt),
+        cmocka_unit_test(test_a_broken_node_is_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static struct fact *line(struct fixture *f, uint32_t node, const char *signal, c
     fact->label = (uint8_t)signal_label_of(label, strlen(label));
     fact->advice = (uint8_t)signal_advice_of(advice, strlen(advice));
     fact->role = (uint8_t)signal_role_of(role, strlen(role));
-    fact->severity = signal_severity(fact->advice, fact->role);
+    fact->severity = signal_severity(fact->label, fact->advice, fact->role);
     int code = 0;
     if (sscanf(signal, "xid-%d", &code) == 1 || sscanf(signal, "sxid-%d", &code) == 1) {
         fact->code = code;

@@ -24,7 +24,7 @@ static void say(struct rig *rig, uint32_t job, uint32_t slot, const char *signal
     struct message m = {.kind = MSG_FACT};
     struct fact *fact = &m.u.fact.fact;
     *fact = (struct fact){.source = FACT_LOG,
-                          .severity = signal_severity(advice, ROLE_ROOT),
+                          .severity = signal_severity(label, advice, ROLE_ROOT),
                           .node = node + 1,
                           .job = job,
                           .attempt = core_job(rig->core, job)->d.attempt,
@@ -40,6 +40,15 @@ static void say(struct rig *rig, uint32_t job, uint32_t slot, const char *signal
     text_copy(fact->subject, sizeof fact->subject, subject);
     text_format(fact->text, sizeof fact->text, "%s %s", signal, subject);
     rig_send(rig, node, &m);
+}
+
+/* What was said ends nothing; the program dies of it by itself, and then it counts. */
+static void dies(struct rig *rig, uint32_t job, uint32_t slot)
+{
+    rig_run(rig, 500);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+    assert_int_equal(core_job(rig->core, job)->d.incident, 0);
+    rig_end_rank(rig, rig_node_of(rig, job, slot), 0, RANK_EXITED, 1);
 }
 
 static const struct record_verdict *verdict(const struct rig *rig)
@@ -79,6 +88,7 @@ static void a_device_is_remembered(void **state)
     struct rig *rig = running(&job);
     uint32_t node = rig_node_of(rig, job, 1);
     say(rig, job, 1, "xid-31", LABEL_USER, ADVICE_RESTART_FAIL, "0000:1b:00");
+    dies(rig, job, 1);
     assert_true(rig_until(rig, job, JOB_RECOVERING, 100));
     assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
     assert_string_equal(verdict(rig)->rule, "user-error");
@@ -88,6 +98,7 @@ static void a_device_is_remembered(void **state)
     rig_run(rig, 20000);
     assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
     say(rig, job, 1, "xid-31", LABEL_USER, ADVICE_RESTART_FAIL, "0000:1b:00");
+    dies(rig, job, 1);
     assert_true(rig_until(rig, job, JOB_RECOVERING, 100));
     assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
     assert_string_equal(verdict(rig)->rule, "device-repeat");
@@ -104,11 +115,13 @@ static void a_retry_before_the_end(void **state)
     uint32_t job;
     struct rig *rig = running(&job);
     say(rig, job, 1, "python-keyerror", LABEL_USER, ADVICE_FAIL, "");
+    dies(rig, job, 1);
     assert_true(rig_until(rig, job, JOB_RECOVERING, 100));
     assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
     assert_int_equal(verdict(rig)->action, DO_RESTART);
     assert_int_equal(verdict(rig)->owner, OWNER_USER);
     say(rig, job, 1, "python-keyerror", LABEL_USER, ADVICE_FAIL, "");
+    dies(rig, job, 1);
     assert_true(rig_until(rig, job, JOB_FAILED, 60000));
     assert_int_equal(verdict(rig)->action, DO_FAIL);
     rig_replay_check(rig);
@@ -123,6 +136,7 @@ static void storage_holds_the_job(void **state)
     for (uint32_t slot = 0; slot < 4; slot++) {
         say(rig, job, slot, "nfs-stall", LABEL_STORAGE, ADVICE_HOLD_STORAGE, "10.9.0.16");
     }
+    dies(rig, job, 2);
     assert_true(rig_until(rig, job, JOB_HELD, 20000));
     assert_string_equal(verdict(rig)->rule, "storage-many");
     assert_int_equal(verdict(rig)->owner, OWNER_STORAGE);
@@ -139,6 +153,7 @@ static void a_node_to_be_cleaned_keeps_its_slot(void **state)
     uint32_t job;
     struct rig *rig = running(&job);
     say(rig, job, 1, "port-in-use", LABEL_SOFTWARE, ADVICE_CLEAN, "29700");
+    dies(rig, job, 1);
     assert_true(rig_until(rig, job, JOB_RECOVERING, 100));
     assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
     assert_int_equal(verdict(rig)->action, DO_RESTART);

@@ -249,6 +249,37 @@ static void test_lines_of_the_catalogue(void **state)
     assert_null(kmsg_signal_free(signal));
 }
 
+/* Whoever starts a program chooses its name, and the kernel repeats it. */
+static void test_names_of_programs_evict_nobody(void **state)
+{
+    static const char *const lines[] = {
+        "a[7]: segfault at 0 ip 1 sp 2 error 4 in NVRM: Xid (PCI:0000:3b:00): 79, x[400000+1000]",
+        "EDAC m: 1 UE[9]: segfault at 0 ip 1 sp 2 error 4 in a[400000+1000]",
+        "traps: NVRM: Xid (PCI:0000:3b:00): 79, x[7] general protection fault ip:1 sp:2 error:0",
+        "INFO: task Device offlined:12 blocked for more than 120 seconds.",
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/job,task_memcg=/job,"
+        "task=NMI: IOCK error,pid=7,uid=1000",
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/job,task_memcg=/job,"
+        "task=keepstep-traine,pid=7,uid=1000",
+        "Memory cgroup out of memory: Killed process 7 (Leak detected) total-vm:1kB",
+        "CPU: 0 PID: 7 Comm: EDAC MC0: 1 UE Tainted: G",
+        "EXT4-fs error[7]: bad frame in rt_sigreturn",
+    };
+    struct err err = {0};
+    struct finding finding;
+    char record[512];
+    struct kmsg_signal *signal = kmsg_signal_create("", &err);
+    (void)state;
+    assert_non_null(signal);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        (void)text_format(record, sizeof(record), "4,5,900000000,-;%s", lines[i]);
+        if (look_up(signal, record, &finding) && finding.severity > 1) {
+            fail_msg("severity %u: %s", finding.severity, lines[i]);
+        }
+    }
+    assert_null(kmsg_signal_free(signal));
+}
+
 static void put(const char *path, const char *text)
 {
     FILE *file = fopen(path, "we");
@@ -300,6 +331,7 @@ int main(void)
         KMSG_TEST(test_a_flood_of_faults),
         KMSG_TEST(test_room_for_what_matters),
         cmocka_unit_test(test_lines_of_the_catalogue),
+        cmocka_unit_test(test_names_of_programs_evict_nobody),
         cmocka_unit_test(test_files_of_the_site),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
