@@ -260,6 +260,11 @@ static const struct rule rules[] = {
       "evict the node; owner hardware; lane reboot"},
      rule_fabric,
      fact_is_switch},
+    {{"same-software",
+      "one and the same fatal line about the software of nodes on three or more, and none is lost",
+      "restart in place; owner user; no node is blamed"},
+     rule_same_software,
+     fact_is_fatal},
     {{"fatal-signal", "a probe or log line that is fatal for its node and is never a follower",
       "evict the nodes; the strongest repair that is asked for; owner hardware or software, or "
       "facility or network when they share a rack or leaf"},

@@ -14,6 +14,7 @@ enum {
     SLOW_STEPS_LEAST = 3,  /* … of at least so many; fewer need a second sign */
     SLOW_NODES_MAX = 8,    /* so many at once are slow by what they run */
     HEAT_NODES = 3,        /* so many slow nodes, all held back by their clocks */
+    SOFTWARE_NODES = 3,    /* the same of their system on so many: what they all run */
 };
 #define REPEAT_MS (24ull * 60 * 60 * 1000)
 
@@ -161,6 +162,37 @@ bool rule_fabric(const struct evidence *evidence, struct judge_verdict *verdict)
     (void)blame_by_place(evidence, fact_is_strong, LANE_REBOOT, verdict);
     (void)text_sentence(verdict->why, sizeof(verdict->why),
                         "the switch between the GPUs failed, not the GPUs: %.110s", found->text);
+    return true;
+}
+
+/* All that is fatal is one and the same line or reading. */
+static bool is_one_signal(const struct evidence *evidence)
+{
+    const struct fact *first = evidence->first_fatal;
+    uint32_t index = 0;
+    const struct fact *fact;
+    while ((fact = evidence_next(evidence, fact_is_fatal, &index)) != NULL) {
+        if (!text_equal(fact->signal, first->signal) || fact->label != first->label) {
+            return false;
+        }
+    }
+    return first != NULL && fact_is_labelled(first);
+}
+
+/* Memory that runs out on every node, as of a loader that leaks: new nodes would fare no better.
+ * Lost ones have to be replaced whatever the cause. */
+bool rule_same_software(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct fact *first = evidence->first_fatal;
+    if (first == NULL || first->label != LABEL_SOFTWARE || evidence->first_lost != NULL ||
+        evidence_nodes(evidence, fact_is_fatal) < SOFTWARE_NODES || !is_one_signal(evidence)) {
+        return false;
+    }
+    decide(verdict, OWNER_USER, DO_RESTART, LANE_NONE, CONFIDENCE_MEDIUM);
+    verdict->facts_used = evidence_count(evidence, fact_is_fatal);
+    (void)text_sentence(verdict->why, sizeof(verdict->why),
+                        "the same on %u nodes, so it is what all of them run: %.120s",
+                        evidence_nodes(evidence, fact_is_fatal), first->text);
     return true;
 }
 

@@ -257,6 +257,19 @@ static void software_of_nodes(void **state)
     line(&f, 9, "xid-119", "node-software", "evict_node_gpu_reset", "root", "0000:ba:00");
     line(&f, 10, "xid-119", "node-software", "evict_node_gpu_reset", "root", "0000:ba:00");
     expect(&f, "fatal-signal: node-software, evict_node_gpu_reset, 9 10");
+    /* memory that runs out on a third one too is not the nodes' fault, wherever they are */
+    begin(&f);
+    line(&f, 9, "oom-node", "node-software", "evict_node", "root", "");
+    line(&f, 200, "oom-node", "node-software", "evict_node", "root", "");
+    expect(&f, "fatal-signal: node-software, evict_node, 9 200");
+    line(&f, 300, "oom-node", "node-software", "evict_node", "root", "");
+    expect(&f, "same-software: user-code, restart_then_fail_job,");
+    assert_int_equal(f.verdict.action, DO_RESTART);
+    off_bus(&f, 350); /* but for what is broken besides */
+    expect(&f, "fatal-signal: hardware-node, evict_node_reboot, 9 200 300 350");
+    f.in.fact_count--;
+    add(&f, FACT_CONNECTION, 350);
+    expect(&f, "fatal-signal: node-software, evict_node, 9 200 300 350");
     /* what is in the way of a start is taken away; the node keeps its slot */
     begin(&f);
     line(&f, 40, "port-in-use", "node-software", "clean_node_then_restart", "root", "29700");
