@@ -349,7 +349,8 @@ static const struct rule rules[] = {
      rule_same_step,
      NULL},
     {{"many-nodes", "the same failure on three different nodes within a day",
-      "fail the job, a retry is allowed; owner user; no node is blamed"},
+      "fail the job, a retry is allowed; owner user; after an end by a signal or with 1, of which "
+      "no line says more: restart in place; owner unknown; no node is blamed"},
      rule_many_nodes,
      NULL},
     {{"wait-root",

@@ -392,11 +392,32 @@ bool rule_same_step(const struct evidence *evidence, struct judge_verdict *verdi
     return true;
 }
 
+/* What stands for the incident is an end by a signal or with 1, of which no line says more. In a
+ * large job watchdogs abort ranks on other nodes every day: three such ends have no cause in
+ * common. */
+static bool is_mute_end(const struct evidence *evidence)
+{
+    const struct fact *end = evidence->first_end;
+    return end != NULL && !evidence->hung_first && evidence->first_root == NULL &&
+           evidence->first_fatal == NULL && (end->code < 0 || end->code == 1);
+}
+
 bool rule_many_nodes(const struct evidence *evidence, struct judge_verdict *verdict)
 {
     uint32_t nodes = evidence_other_nodes(evidence, EVIDENCE_ANYWHERE);
     if (!has_end_or_hang(evidence) || nodes + 1 < POISON_NODES) {
         return false;
+    }
+    if (is_mute_end(evidence)) {
+        decide(verdict, OWNER_UNKNOWN, DO_RESTART, LANE_NONE, CONFIDENCE_LOW);
+        verdict->facts_used = evidence->ends;
+        char code[32];
+        say_code(evidence->first_end->code, code, sizeof(code));
+        (void)text_format(verdict->why, sizeof(verdict->why),
+                          "ranks ended first with %s on %u different nodes within a day, and "
+                          "nothing says why",
+                          code, nodes + 1);
+        return true;
     }
     decide(verdict, OWNER_USER, DO_FAIL, LANE_NONE, CONFIDENCE_MEDIUM);
     verdict->retry = true;

@@ -478,7 +478,26 @@ static void repeats(void **state)
     f.in.step = 0;
     expect(&f, "first-exit: unknown, restart-in-place, none, 4"); /* nothing but a bad start */
     remember(&f, 8, HOUR_MS, 70);
+    expect(&f, "many-nodes: unknown, restart-in-place, none,"); /* it says nothing */
+    assert_false(f.verdict.retry);
+    begin(&f);
+    add_end(&f, 6, 1);
+    judge(&f.in, &f.verdict);
+    remember(&f, 5, HOUR_MS, 70);
+    remember(&f, 8, HOUR_MS, 80);
+    expect(&f, "many-nodes: unknown, restart-in-place, none,");
+    begin(&f);
+    add_end(&f, 6, 7); /* a code of the program's own */
+    judge(&f.in, &f.verdict);
+    remember(&f, 5, HOUR_MS, 70);
+    expect(&f, "first-exit: unknown, restart-in-place, none, 4");
+    remember(&f, 8, HOUR_MS, 80);
     expect(&f, "many-nodes: user, fail-job, none,");
+    f.past[1].step = f.in.step; /* at one step it is the job, whatever the code */
+    f.facts[0].code = -6;
+    judge(&f.in, &f.verdict);
+    f.past[1].signature = f.verdict.signature;
+    expect(&f, "same-step: user, fail-job, none,");
 }
 
 static void poison(void **state)
