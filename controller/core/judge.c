@@ -250,6 +250,14 @@ static const struct rule rules[] = {
       "hold; owner user"},
      rule_poison,
      fact_is_lost_or_fatal},
+    {{"same-reading",
+      "all that is fatal is one and the same reading or line, on four nodes and a hundredth of the "
+      "job's at least that do not share a rack, feed or leaf switch; no node is lost and no rank "
+      "had ended",
+      "restart in place, or hold when it comes again; owner monitor, or unknown for a line; no "
+      "node is blamed"},
+     rule_same_reading,
+     fact_is_fatal},
     {{"driver-verdict", "the GPU driver says which recovery it needs (Xid 154, not to none)",
       "evict the nodes; the repair that it asks for"},
      rule_driver_verdict,

@@ -29,6 +29,7 @@ judge_rule rule_same_error;
 /* judge_rules_node.c: what one node did. */
 judge_rule rule_driver_verdict;
 judge_rule rule_fabric;
+judge_rule rule_same_reading;
 judge_rule rule_same_software;
 judge_rule rule_fatal_signal;
 judge_rule rule_node_lost;

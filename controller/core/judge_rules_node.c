@@ -14,6 +14,8 @@ enum {
     SLOW_STEPS_LEAST = 3,  /* … of at least so many; fewer need a second sign */
     SLOW_NODES_MAX = 8,    /* so many at once are slow by what they run */
     HEAT_NODES = 3,        /* so many slow nodes, all held back by their clocks */
+    CLASS_NODES = 4,       /* one reading on so many nodes that have nothing in common, … */
+    CLASS_PART = 100,      /* … and one of so many of the job: what reads it is wrong */
     SOFTWARE_NODES = 3,    /* the same of their system on so many: what they all run */
 };
 #define REPEAT_MS (24ull * 60 * 60 * 1000)
@@ -177,6 +179,36 @@ static bool is_one_signal(const struct evidence *evidence)
         }
     }
     return first != NULL && fact_is_labelled(first);
+}
+
+/* A driver's update or a probe that is wrong tells the same of many nodes at once, while all their
+ * ranks still run. Nodes that share a rack, a feed or a leaf switch can break together; these can
+ * not. A restart shows who was right: what is broken ends its ranks, or it is told again. */
+bool rule_same_reading(const struct evidence *evidence, struct judge_verdict *verdict)
+{
+    const struct judge_input *in = evidence->in;
+    const struct fact *first = evidence->first_fatal;
+    const struct fact *end = evidence->first_end;
+    struct judge_verdict nodes = {0};
+    evidence_blame(evidence, fact_is_fatal, &nodes);
+    uint32_t least = in->slot_count / CLASS_PART;
+    least = least < CLASS_NODES ? CLASS_NODES : least;
+    least = least > JUDGE_BLAMED_MAX ? JUDGE_BLAMED_MAX : least;
+    if (nodes.blamed_count < least || !is_one_signal(evidence) ||
+        first->label == LABEL_SOFTWARE || evidence->first_lost != NULL ||
+        (end != NULL && fact_before(end, first)) || shares_label(&nodes, in, in->rack_of) ||
+        shares_label(&nodes, in, in->feed_of) || shares_label(&nodes, in, in->leaf_of)) {
+        return false;
+    }
+    bool again = evidence_seen_before(evidence);
+    decide(verdict, first->source == FACT_PROBE ? OWNER_MONITOR : OWNER_UNKNOWN,
+           again ? DO_HOLD : DO_RESTART, LANE_NONE, CONFIDENCE_LOW);
+    verdict->facts_used = evidence_count(evidence, fact_is_fatal);
+    (void)text_sentence(verdict->why, sizeof(verdict->why),
+                        "the same on %u nodes at once that have nothing in common%s: %.100s",
+                        nodes.blamed_count, again ? ", and not for the first time" : "",
+                        first->text);
+    return true;
 }
 
 /* Memory that runs out on every node, as of a loader that leaks: new nodes would fare no better.

@@ -280,6 +280,56 @@ static void software_of_nodes(void **state)
     assert_int_equal(f.verdict.lane, LANE_CLEAN);
 }
 
+static struct fact *needs_reset(struct fixture *f, uint32_t node)
+{
+    return reading(f, node, "gpu-needs-reset", "hardware-node", 0, "0000:1b:00");
+}
+
+/* What a new driver says of all nodes at once is no fault of all nodes. */
+static void wrong_readings(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    for (uint32_t node = 40; node < 70; node += 10) {
+        needs_reset(&f, node)->advice = ADVICE_EVICT_RESET;
+    }
+    expect(&f, "fatal-signal: hardware-node, evict_node_gpu_reset, 40 50 60");
+    struct fact *fourth = needs_reset(&f, 70);
+    fourth->advice = ADVICE_EVICT_RESET;
+    expect(&f, "same-reading: node-software, restart_in_place,");
+    assert_int_equal(f.verdict.owner, OWNER_MONITOR);
+    assert_int_equal(f.verdict.confidence, CONFIDENCE_LOW);
+    f.past[f.in.past_count++] = (struct judge_past){
+        .signature = f.verdict.signature, .age_ms = HOUR_MS, .job = JOB, .step = 90};
+    judge(&f.in, &f.verdict);
+    assert_string_equal(f.verdict.rule, "same-reading");
+    assert_int_equal(f.verdict.action, DO_HOLD);
+    assert_int_equal(f.verdict.blamed_count, 0);
+    f.in.past_count = 0;
+    /* of a large job four are too few */
+    f.in.slot_count = 500;
+    expect(&f, "fatal-signal: hardware-node, evict_node_gpu_reset, 40 50 60 70");
+    f.in.slot_count = NODES;
+    /* a rank that ended before says that something is broken; one that ended after does not */
+    struct fact *ended = end(&f, 39 * 8, -6);
+    expect(&f, "same-reading: node-software, restart_in_place,");
+    ended->receive_ms = f.facts[0].receive_ms - 1;
+    expect(&f, "fatal-signal: hardware-node, evict_node_gpu_reset, 40 50 60 70");
+    f.in.fact_count--;
+    /* so does a lost node, another line, and a rack of which all are */
+    lost(&f, 90);
+    expect(&f, "fatal-signal: hardware-node, evict_node_gpu_reset, 40 50 60 70 90");
+    f.in.fact_count--;
+    off_bus(&f, 90);
+    expect(&f, "fatal-signal: hardware-node, evict_node_reboot, 40 50 60 70 90");
+    f.in.fact_count--;
+    for (uint32_t index = 0; index < 4; index++) {
+        f.facts[index].node = 41 + index;
+    }
+    expect(&f, "fatal-signal: facility, evict_node, 41 42 43 44");
+}
+
 static void weak_and_strong(void **state)
 {
     (void)state;
@@ -1151,6 +1201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fatal_lines),
         cmocka_unit_test(software_of_nodes),
+        cmocka_unit_test(wrong_readings),
         cmocka_unit_test(weak_and_strong),
         cmocka_unit_test(places),
         cmocka_unit_test(switches),

@@ -128,6 +128,34 @@ static void a_retry_before_the_end(void **state)
     rig_free(rig);
 }
 
+/* A new driver tells one thing of every node, and all ranks run: nobody leaves for it. */
+static void one_reading_of_all_nodes(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create(8, 1);
+    for (uint32_t i = 0; i < 8; i++) {
+        text_format(rig->nodes[i].rack, NAME_SIZE, "rack-%u", i);
+    }
+    rig_connect_all(rig);
+    struct job_spec spec = rig_spec("demo", 4);
+    uint32_t job = rig_submit(rig, &spec);
+    assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
+    uint32_t first = rig_node_of(rig, job, 0);
+    for (uint32_t time = 0; time < 2; time++) {
+        for (uint32_t slot = 0; slot < 4; slot++) {
+            say(rig, job, slot, "gpu-needs-reset", LABEL_HARDWARE, ADVICE_EVICT_RESET, "gpu=0");
+        }
+        assert_true(rig_until(rig, job, JOB_RECOVERING, 100));
+        assert_true(rig_until(rig, job, time == 0 ? JOB_RUNNING : JOB_HELD, 20000));
+        assert_string_equal(verdict(rig)->rule, "same-reading");
+        assert_int_equal(verdict(rig)->action, time == 0 ? DO_RESTART : DO_HOLD);
+        assert_int_equal(verdict(rig)->blamed, 0);
+        assert_int_equal(rig_node_of(rig, job, 0), first);
+    }
+    rig_replay_check(rig);
+    rig_free(rig);
+}
+
 static void storage_holds_the_job(void **state)
 {
     (void)state;
@@ -206,6 +234,7 @@ int main(void)
         cmocka_unit_test(labels_are_kept_and_decide),
         cmocka_unit_test(a_device_is_remembered),
         cmocka_unit_test(a_retry_before_the_end),
+        cmocka_unit_test(one_reading_of_all_nodes),
         cmocka_unit_test(storage_holds_the_job),
         cmocka_unit_test(a_node_to_be_cleaned_keeps_its_slot),
         cmocka_unit_test(signs_before_an_end),
