@@ -20,6 +20,7 @@ enum {
     HOUR_PERCENT = 1,
     RULE_FLOOR = 4, /* … in a day, by one rule */
     RULE_SPARES_PART = 4,
+    TOGETHER = 4, /* so many nodes of one incident are one failure */
 };
 #define HOUR_MS (60ull * 60 * 1000)
 #define DAY_MS  (24 * HOUR_MS)
@@ -48,8 +49,22 @@ struct counts {
     uint32_t day;  /* … by this one */
 };
 
-/* One incident counts once, however many nodes it takes; so does a node that is taken without one,
- * which is an idle node or one that failed its check. */
+/* A rack that fails together is one failure, and so are a few nodes. More of them, each blamed for
+ * what was found on itself, are what a wrong rule or probe takes at one stroke: all count. */
+static uint32_t evictions_of(const struct core *core, const struct record_image_incident *d)
+{
+    if (d->owner == OWNER_FACILITY || d->owner == OWNER_NETWORK) {
+        return 1;
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->blamed_count; i++) {
+        count += core->blamed[i].incident == d->incident ? 1 : 0;
+    }
+    return count > TOGETHER ? count : 1;
+}
+
+/* What was judged, and beside it nodes that are taken without an incident: idle ones, and those that
+ * failed their check, one each. */
 static struct counts count_evictions(const struct core *core, const char *rule)
 {
     struct counts counts = {0};
@@ -59,8 +74,9 @@ static struct counts count_evictions(const struct core *core, const char *rule)
             continue;
         }
         bool same = text_equal(d->rule, rule);
-        counts.hour += is_within(core, d->opened_service_ms, HOUR_MS) ? 1 : 0;
-        counts.day += same && is_within(core, d->opened_service_ms, DAY_MS) ? 1 : 0;
+        uint32_t taken = evictions_of(core, d);
+        counts.hour += is_within(core, d->opened_service_ms, HOUR_MS) ? taken : 0;
+        counts.day += same && is_within(core, d->opened_service_ms, DAY_MS) ? taken : 0;
     }
     for (uint32_t i = 0; i < core->mark_count; i++) {
         const struct record_image_mark *d = &core->marks[i].d;

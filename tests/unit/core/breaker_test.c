@@ -243,6 +243,56 @@ static void test_what_is_no_eviction_does_not_count(void **state)
     rig_free(rig);
 }
 
+/* A GPU of each of so many nodes of the job falls off the bus, in one window. */
+static void break_nodes(struct rig *rig, uint32_t job, uint32_t count)
+{
+    for (uint32_t slot = 0; slot < count; slot++) {
+        uint32_t node = rig_node_of(rig, job, slot);
+        struct message m = {.kind = MSG_FACT};
+        struct fact *fact = &m.u.fact.fact;
+        *fact = (struct fact){.source = FACT_PROBE,
+                              .severity = 3,
+                              .node = node + 1,
+                              .job = job,
+                              .attempt = core_job(rig->core, job)->d.attempt,
+                              .rank = -1,
+                              .port = -1,
+                              .code = 79,
+                              .receive_ms = rig->now_ms,
+                              .sequence = ++rig->nodes[node].fact_sequence};
+        text_copy(fact->text, TEXT_SIZE, "xid 79");
+        rig_send(rig, node, &m);
+    }
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 1000));
+    rig_run(rig, 20000);
+}
+
+/* One incident that takes four is one failure, unless it takes more of them; of one rack it is one
+ * failure, however many. */
+static void test_many_nodes_of_one_incident(void **state)
+{
+    (void)state;
+    for (uint32_t count = FLOOR; count <= FLOOR + 1; count++) {
+        struct rig *rig = fleet(24, 1, 8, "");
+        uint32_t job = core_job_find(rig->core, "demo");
+        break_nodes(rig, job, count);
+        const struct record_verdict *verdict = &rig_last(rig, RECORD_verdict_kind)->u.verdict;
+        assert_int_equal(verdict->owner, OWNER_HARDWARE);
+        assert_int_equal(verdict->blamed, count);
+        assert_int_equal(core_globals(rig->core)->paused, count > FLOOR);
+        assert_int_equal(rig_count(rig, RECORD_strike_kind), count > FLOOR ? 0 : count);
+        rig_free(rig);
+    }
+    struct rig *rig = fleet(24, 24, 8, ""); /* all are of one rack */
+    uint32_t job = core_job_find(rig->core, "demo");
+    break_nodes(rig, job, 8);
+    const struct record_verdict *verdict = &rig_last(rig, RECORD_verdict_kind)->u.verdict;
+    assert_int_equal(verdict->owner, OWNER_FACILITY);
+    assert_false(core_globals(rig->core)->paused);
+    assert_int_equal(rig_count(rig, RECORD_strike_kind), 8);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_without_labels_it_is_ours),
         cmocka_unit_test(test_the_fifth_by_one_rule_in_a_day),
         cmocka_unit_test(test_what_is_no_eviction_does_not_count),
+        cmocka_unit_test(test_many_nodes_of_one_incident),
         cmocka_unit_test(test_a_day_later_it_is_forgotten),
         cmocka_unit_test(test_a_large_fleet_has_larger_limits),
     };

@@ -234,8 +234,8 @@ static void test_budget_counts_over_restarts(void **state) /* case A11 */
     assert_int_equal(core_job(rig->core, job)->d.no_progress, 3);
     rig_run(rig, 3300);
     rig_end_rank(rig, rig_node_of(rig, job, 3), 0, RANK_SIGNALED, 9);
-    /* the same failure on several nodes is the job's own, and its budget is spent (C16) */
-    assert_true(rig_until(rig, job, JOB_FAILED, 5000));
+    /* ends that say nothing are nobody's fault, so a person is asked and the job does not fail */
+    assert_true(rig_until(rig, job, JOB_HELD, 5000));
     assert_true(strstr(core_job(rig->core, job)->d.reason, "checkpoint") != NULL);
     rig_free(rig);
 }
