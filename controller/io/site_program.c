@@ -27,8 +27,9 @@ struct run {
     uv_pipe_t output;
     struct site_program *site;
     struct run *next;
-    int handles; /* still to be closed */
-    bool late;   /* it was killed at its deadline */
+    int handles;  /* still to be closed */
+    bool spawned; /* process is a handle, whether or not it runs */
+    bool late;    /* it was killed at its deadline */
     struct site_order order;
     uint32_t lines;
     size_t line_size;
@@ -176,10 +177,12 @@ static void closed_cb(uv_handle_t *handle)
 
 static void close_run(struct run *run, bool ok, const char *how)
 {
-    if (uv_is_closing((uv_handle_t *)&run->process)) {
+    if (uv_is_closing((uv_handle_t *)&run->timer)) {
         return;
     }
-    uv_close((uv_handle_t *)&run->process, closed_cb);
+    if (run->spawned) {
+        uv_close((uv_handle_t *)&run->process, closed_cb);
+    }
     uv_close((uv_handle_t *)&run->timer, closed_cb);
     uv_close((uv_handle_t *)&run->output, closed_cb);
     if (!run->site->closed) {
@@ -278,6 +281,8 @@ static int spawn(struct site_program *site, struct run *run)
         .stdio_count = 3,
         .flags = UV_PROCESS_DETACHED,
     };
+    run->spawned = true; /* uv_spawn() makes it a handle first */
+    run->handles++;
     result = uv_spawn(site->uv, &run->process, &options);
     (void)close(ends[1]);
     return result;
@@ -285,7 +290,7 @@ static int spawn(struct site_program *site, struct run *run)
 
 static void start(struct site_program *site, struct run *run)
 {
-    run->handles = 3;
+    run->handles = 2; /* and the process, once there is one */
     run->process.data = run;
     run->timer.data = run;
     run->output.data = run;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
@@ -225,6 +226,38 @@ static void test_program_is_not_there(void **state)
     assert_int_equal(uv_loop_close(&uv), 0);
 }
 
+/* So many descriptors too few that its pipe cannot be made, or the process behind it: it has failed,
+ * and the next one runs. */
+static void test_no_descriptor_is_left(void **state)
+{
+    (void)state;
+    for (rlim_t left = 0; left < 4; left += 2) {
+        struct ended ended = {0};
+        struct rlimit before;
+        uv_loop_t uv;
+        struct site_program *site = create(&uv, "/bin/true", 60000, &ended);
+        const int next = dup(0);
+        assert_true(next >= 0);
+        (void)close(next);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        const struct rlimit none = {(rlim_t)next + left, before.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        run_for(site, 7, "gpu-0007", "10.0.0.7");
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(uv_run(&uv, UV_RUN_DEFAULT), 0);
+        assert_int_equal(ended.count, 1);
+        assert_int_equal(ended.good, 0);
+        assert_string_equal(ended.last.text, "too many open files");
+        assert_int_equal(site_program_running(site), 0);
+        run_for(site, 8, "gpu-0008", "10.0.0.8");
+        assert_int_equal(uv_run(&uv, UV_RUN_DEFAULT), 0);
+        assert_int_equal(ended.good, 1);
+        site_program_close(site);
+        site = site_program_free(site);
+        assert_int_equal(uv_loop_close(&uv), 0);
+    }
+}
+
 static void test_all_get_their_turn(void **state)
 {
     (void)state;
@@ -270,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_floods_are_bounded),
         cmocka_unit_test(test_hangs_and_orphans),
         cmocka_unit_test(test_program_is_not_there),
+        cmocka_unit_test(test_no_descriptor_is_left),
         cmocka_unit_test(test_all_get_their_turn),
         cmocka_unit_test(test_limit_and_end),
     };
