@@ -294,7 +294,8 @@ void repair_done(struct core *core, uint32_t node, uint32_t order, bool ok, cons
 /* The checks of a node whose repair waits for them have ended. */
 void repair_validated(struct core *core, struct node *node, bool ok, const char *said);
 /* An operator gives the node back; true: that ends its repair. Where a hook runs it goes on, and
- * where a mark is left that automation mends, too, unless it is a person's turn. */
+ * where a mark is left that automation mends, too, unless it is a person's turn or one vouches for
+ * it (skip_validation). */
 bool repair_give_back(struct core *core, struct node *node, const struct request *request);
 void repair_again(struct core *core); /* at a start: hooks that have not answered */
 

@@ -465,6 +465,34 @@ static void test_an_operator_takes_it_over(void **state)
     done(rig);
 }
 
+/* It is vouched for while its checks run, or while the next lane waits: nothing is left to be asked. */
+static void test_a_person_vouches_for_it(void **state)
+{
+    (void)state;
+    for (int waiting = 0; waiting < 2; waiting++) {
+        struct rig *rig = ordered(ADVICE_EVICT_RESET);
+        struct request pause = {.verb = REQUEST_AUTOMATION, .automation = AUTOMATION_PAUSE};
+        struct request resume = {.verb = REQUEST_AUTOMATION, .automation = AUTOMATION_RESUME};
+        struct request undrain = {.verb = REQUEST_UNDRAIN, .skip_validation = true};
+        text_copy(undrain.reason, TEXT_SIZE, "seated the card again");
+        rig->nodes[0].ignore_validation = true;
+        if (waiting) {
+            rig_request(rig, &pause);
+        }
+        rig_end_hook(rig, 0, waiting == 0, "");
+        expect(rig, 0, waiting ? REPAIR_WAITING : REPAIR_VALIDATING,
+               waiting ? LANE_REBOOT : LANE_GPU_RESET);
+        assert_int_equal(request(rig, &undrain, 0), 0);
+        expect(rig, 0, REPAIR_NONE, waiting ? LANE_REBOOT : LANE_GPU_RESET);
+        assert_int_equal(core_mark_count(rig->core, 1), 0);
+        rig_request(rig, &resume);
+        rig_run(rig, HOUR_MS);
+        assert_int_equal(rig->hook_starts, 1);
+        assert_int_equal(node_of(rig, 0)->d.life, NODE_PROBATION);
+        done(rig);
+    }
+}
+
 /* ---- from person ---------------------------------------------------------------------------- */
 
 static void test_a_person_gives_it_back(void **state)
@@ -711,6 +739,7 @@ int main(void)
         cmocka_unit_test(test_no_answer_is_a_failure),
         cmocka_unit_test(test_a_node_that_stays_away_has_not_passed),
         cmocka_unit_test(test_an_operator_takes_it_over),
+        cmocka_unit_test(test_a_person_vouches_for_it),
         cmocka_unit_test(test_a_person_gives_it_back),
         cmocka_unit_test(test_the_second_of_a_kind_begins_higher),
         cmocka_unit_test(test_so_many_at_once),
