@@ -240,10 +240,21 @@ static bool second_of_kind(const struct core *core, const struct node *node, uin
     return own && last != 0 && service_now(core) - last <= SAME_KIND_MS;
 }
 
+/* What mends the node. A fault of its own that asks for nothing in particular is looked for: else it
+ * would stay out, and nobody would ever be asked to mend it. One that was only silent comes back by
+ * itself, or is power-cycled. */
+static uint8_t lane_after(const struct incident *incident, bool away)
+{
+    bool own = incident->d.owner == OWNER_HARDWARE || incident->d.owner == OWNER_SOFTWARE;
+    return incident->d.lane == LANE_NONE && own && !away ? LANE_DIAG : incident->d.lane;
+}
+
 static void evict(struct core *core, const struct job *job, const struct incident *incident,
                   struct node *node)
 {
     uint32_t id = incident->d.incident;
+    bool away = was_away(core, id, node->d.node);
+    uint8_t lane = lane_after(incident, away);
     if (incident->d.owner == OWNER_PLANNED) {
         return; /* it has the mark of whoever sent it away, and no strike */
     }
@@ -254,12 +265,11 @@ static void evict(struct core *core, const struct job *job, const struct inciden
     record->u.strike.weight_milli = rates_strikes_milli(core, node) + 1000;
     record->u.strike.job = job->d.job;
     record->u.strike.barred = second_of_kind(core, node, incident->d.owner);
-    record->u.strike.must_pass = repair_validation(incident->d.lane);
+    record->u.strike.must_pass = repair_validation(lane);
     record->node = node->d.node;
     record->job = job->d.job;
     record_subject(record, "node/%s", node->d.name);
     core_emit(core, record);
-    bool away = was_away(core, id, node->d.node);
     mark_set(core, node,
              &(struct mark_order){.owner = away ? MARK_RECOVERY : MARK_HEALTH,
                                   .level = MARK_LEAVE,
@@ -267,7 +277,7 @@ static void evict(struct core *core, const struct job *job, const struct inciden
                                   .code = away ? "evicted" : incident->d.rule,
                                   .actor = "keepstep",
                                   .incident = id,
-                                  .lane = incident->d.lane,
+                                  .lane = lane,
                                   .fault = incident->d.owner,
                                   .text = incident->d.why});
 }

@@ -47,6 +47,8 @@ static void fault(struct rig *rig, uint32_t index, uint8_t advice)
                                   .gpu = 0,
                                   .port = -1,
                                   .code = 79,
+                                  .label = LABEL_HARDWARE,
+                                  .role = ROLE_ROOT,
                                   .advice = advice,
                                   .sequence = ++rig->nodes[index].fact_sequence};
     text_copy(m.u.fact.fact.text, TEXT_SIZE, "GPU 0 is lost");
@@ -165,6 +167,30 @@ static void test_the_advice_says_the_lane(void **state)
     expect(rig, 0, REPAIR_ORDERED, LANE_RMA);
     assert_int_equal(rig->nodes[0].repair_hook, HOOK_TICKET);
     done(rig);
+}
+
+/* So does that of a fact about a job's node; one that asks for no lane is looked for, and where no
+ * hook does that a person is asked: it does not just stay out. */
+static void test_an_evicted_node_has_a_lane(void **state)
+{
+    (void)state;
+    for (int hooks = 0; hooks < 2; hooks++) {
+        struct rig *rig = fleet(4, hooks ? ALL_HOOKS : 0);
+        struct job_spec spec = rig_spec("demo", 2);
+        uint32_t job = rig_submit(rig, &spec);
+        assert_true(rig_until(rig, job, JOB_RUNNING, 20000));
+        uint32_t bad = rig_node_of(rig, job, 1);
+        fault(rig, bad, ADVICE_EVICT);
+        assert_true(rig_until(rig, job, JOB_RECOVERING, 20000));
+        assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+        const struct record *verdict = rig_last(rig, RECORD_verdict_kind);
+        assert_int_equal(verdict->u.verdict.owner, OWNER_HARDWARE);
+        assert_true(verdict->u.verdict.evict);
+        assert_int_equal(node_of(rig, bad)->d.must_pass, VALIDATION_FULL);
+        rig_run(rig, MINUTE_MS + 100);
+        expect(rig, bad, hooks ? REPAIR_ORDERED : REPAIR_PERSON, LANE_DIAG);
+        done(rig);
+    }
 }
 
 static void test_not_while_somebody_else_has_it(void **state)
@@ -722,6 +748,7 @@ int main(void)
         cmocka_unit_test(test_a_foreign_move_is_refused),
         cmocka_unit_test(test_ordered_after_a_minute),
         cmocka_unit_test(test_the_advice_says_the_lane),
+        cmocka_unit_test(test_an_evicted_node_has_a_lane),
         cmocka_unit_test(test_not_while_somebody_else_has_it),
         cmocka_unit_test(test_not_without_a_fault),
         cmocka_unit_test(test_no_hook_asks_a_person),
