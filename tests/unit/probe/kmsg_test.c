@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/probe/kmsg.h"
@@ -10,6 +11,7 @@
 #include "proto/base/prng.h"
 #include "proto/base/text.h"
 #include "tests/lib/test.h"
+#include "tests/unit/probe/probe_rig.h"
 
 /* Lines with "fault N" mean something, about "gpu-N". */
 static bool look(void *context, const struct kmsg_record *record, struct finding *ret_finding)
@@ -315,6 +317,35 @@ static void test_files_of_the_site(void **state)
     (void)unlink(second);
 }
 
+/* How long a round over this source takes; it says why it read nothing. */
+static uint64_t round_ms(struct probe_rig *probe)
+{
+    struct timespec from;
+    struct timespec to;
+    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    probe_rig_round(probe, 0);
+    (void)clock_gettime(CLOCK_MONOTONIC, &to);
+    assert_int_not_equal(probe->run.why[0], '\0');
+    return (uint64_t)((to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000);
+}
+
+/* A log that cannot be opened, or not be read, is tried once a round, and costs nothing between. */
+static void test_no_log(void **state)
+{
+    enum { MOST_OF_A_ROUND_MS = 4000, A_MOMENT_MS = 1000 };
+    static struct probe_rig probe;
+    (void)state;
+    probe_rig_open(&probe, &probe_kmsg);
+    (void)text_format(probe.config.kmsg, PATH_SIZE, "%s/none", probe.dir);
+    probe.run.once = true;
+    assert_true(round_ms(&probe) < A_MOMENT_MS);
+    probe.run.once = false;
+    assert_true(round_ms(&probe) >= MOST_OF_A_ROUND_MS);
+    (void)text_copy(probe.config.kmsg, PATH_SIZE, probe.dir); /* a folder opens and does not read */
+    assert_true(round_ms(&probe) >= MOST_OF_A_ROUND_MS);
+    probe_rig_close(&probe);
+}
+
 #define KMSG_TEST(function) cmocka_unit_test_setup(function, setup)
 
 int main(void)
@@ -330,6 +361,7 @@ int main(void)
         KMSG_TEST(test_lines_alike),
         KMSG_TEST(test_a_flood_of_faults),
         KMSG_TEST(test_room_for_what_matters),
+        KMSG_TEST(test_no_log),
         cmocka_unit_test(test_lines_of_the_catalogue),
         cmocka_unit_test(test_names_of_programs_evict_nobody),
         cmocka_unit_test(test_files_of_the_site),
