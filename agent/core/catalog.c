@@ -304,20 +304,28 @@ static void read_line(struct reading *reading, const char *line, size_t size)
     }
 }
 
+static int check_file(const struct reading *reading, size_t size)
+{
+    if (size > CATALOG_FILE_MAX) {
+        return err_set(reading->err, -ENOSPC, "%s: has %zu bytes, more than %d", reading->origin,
+                       size, CATALOG_FILE_MAX);
+    }
+    if (reading->catalog->generations == UINT16_MAX) {
+        return err_set(reading->err, -ENOSPC, "%s: no more than %d files", reading->origin,
+                       UINT16_MAX);
+    }
+    return 0;
+}
+
 static int read_lines(struct reading *reading, const char *bytes, size_t size)
 {
     reading->text_used = reading->catalog->text_used;
     reading->items_used = reading->catalog->items_used;
     reading->keys = reading->catalog->filter.key_count;
-    if (size > CATALOG_FILE_MAX) {
+    const int r = check_file(reading, size);
+    if (r != 0) {
         reading->problems = 1;
-        return err_set(reading->err, -ENOSPC, "%s: has %zu bytes, more than %d", reading->origin,
-                       size, CATALOG_FILE_MAX);
-    }
-    if (reading->catalog->generations == UINT16_MAX) {
-        reading->problems = 1;
-        return err_set(reading->err, -ENOSPC, "%s: no more than %d files", reading->origin,
-                       UINT16_MAX);
+        return r;
     }
     struct line_cursor cursor = {.text = bytes, .size = size};
     while (cursor_left(&cursor) > 0 && !reading->is_full) {

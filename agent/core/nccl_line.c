@@ -25,11 +25,11 @@ static bool take_value(struct line_cursor *cursor, int32_t *ret_value)
 static int32_t number_behind(struct line_cursor rest, const char *word)
 {
     int32_t value = -1;
-    if (!cursor_find(&rest, word) ||
-        !(cursor_take_byte(&rest, '=') || cursor_take_byte(&rest, ' '))) {
-        return -1;
+    if (cursor_find(&rest, word) &&
+        (cursor_take_byte(&rest, '=') || cursor_take_byte(&rest, ' '))) {
+        (void)take_value(&rest, &value);
     }
-    return take_value(&rest, &value) ? value : -1;
+    return value;
 }
 
 /* "10.40.2.5<33092>", "node044.ib<53512>", or one of IPv6 with its interface */

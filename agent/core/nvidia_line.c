@@ -250,7 +250,7 @@ static void read_address(struct line_cursor cursor, const char *word, struct nvi
         return;
     }
     const size_t size = line_pci_size(cursor.text + cursor.at, cursor.size - cursor.at);
-    if (size > 2) {
+    if (size > 0) {
         const char *pci = cursor.text + cursor.at;
         line_copy(line->pci, sizeof(line->pci), pci, pci[size - 2] == '.' ? size - 2 : size);
     }

@@ -167,6 +167,28 @@ static void test_a_check_says_all(void **state)
     catalog_free(catalog);
 }
 
+/* What is wrong with a file as a whole is said once, and of no line. */
+static void test_a_check_of_a_whole_file(void **state)
+{
+    static char text[CATALOG_FILE_MAX + 1];
+    char expected[96];
+    struct problems problems = {0};
+    (void)state;
+    struct catalog *catalog = empty();
+    memset(text, '\n', sizeof(text));
+    assert_int_equal(catalog_check(catalog, "site.tsv", text, 0, keep_problem, &problems), 0);
+    assert_int_equal(
+        catalog_check(catalog, "site.tsv", text, CATALOG_FILE_MAX, keep_problem, &problems), 0);
+    assert_int_equal(problems.count, 0);
+    assert_int_equal(
+        catalog_check(catalog, "site.tsv", text, sizeof(text), keep_problem, &problems), 1);
+    assert_int_equal(problems.count, 1);
+    (void)snprintf(expected, sizeof(expected), "site.tsv: has %zu bytes, more than %d",
+                   sizeof(text), CATALOG_FILE_MAX);
+    assert_string_equal(problems.last, expected);
+    catalog_free(catalog);
+}
+
 static void test_a_site_has_the_last_word(void **state)
 {
     (void)state;
@@ -201,6 +223,28 @@ static void test_name_and_match_of_two(void **state)
     check_name(catalog, STREAM_ANY, "first text", "c");
     check_name(catalog, STREAM_ANY, "second text", "b");
     check_name(catalog, STREAM_ANY, "third text", "");
+    catalog_free(catalog);
+}
+
+/* A parser knows more codes than a short catalogue has rows: such a line is left to the patterns. */
+static void test_a_code_without_a_row(void **state)
+{
+    (void)state;
+    struct catalog *catalog = empty();
+    add(catalog, "mine\thardware-node\tevict_node\troot\txid 79\tx\n"
+                 "switch\tfacility\tnone\troot\tsxid 12028\tx\n"
+                 "port\tfacility\tnone\troot\tcompletion 12\tx\n"
+                 "mixed\tuser-code\tnone\troot\twatchdog differs\tx\n"
+                 "daemon\tfacility\tnone\troot\toom node slurmd\tx\n");
+    check_name(catalog, STREAM_ANY, "NVRM: Xid (PCI:0000:3b:00): 79, x", "mine");
+    check_name(catalog, STREAM_ANY, "NVRM: Xid (PCI:0000:3b:00): 13, x", "");
+    check_name(catalog, STREAM_ANY, "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12029, x", "");
+    check_name(catalog, STREAM_ANY, "NET/IB : Got completion with error 5, opcode 1", "");
+    check_name(catalog, STREAM_ANY, "[Rank 3] WorkNCCL(SeqNum=49, OpType=BROADCAST, x)", "");
+    check_name(catalog, STREAM_ANY, "Out of memory: Killed process 7 (python3) total", "");
+    add(catalog, "any-xid\tunknown\tnone\tsymptom\tkernel NVRM: Xid\tx\n");
+    check_name(catalog, STREAM_ANY, "NVRM: Xid (PCI:0000:3b:00): 79, x", "mine");
+    check_name(catalog, STREAM_ANY, "NVRM: Xid (PCI:0000:3b:00): 13, x", "any-xid");
     catalog_free(catalog);
 }
 
@@ -461,8 +505,10 @@ int main(void)
         cmocka_unit_test(test_a_row),
         cmocka_unit_test(test_wrong_lines),
         cmocka_unit_test(test_a_check_says_all),
+        cmocka_unit_test(test_a_check_of_a_whole_file),
         cmocka_unit_test(test_a_site_has_the_last_word),
         cmocka_unit_test(test_name_and_match_of_two),
+        cmocka_unit_test(test_a_code_without_a_row),
         cmocka_unit_test(test_the_first_pattern_counts),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_raw_records),
