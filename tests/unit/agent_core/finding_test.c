@@ -77,6 +77,21 @@ static void test_other_lines(void **state)
     assert_int_equal(line.kind, LINE_END);
 }
 
+/* What a line does not say is empty. */
+static void test_the_rest_is_empty(void **state)
+{
+    struct finding_line line;
+    (void)state;
+    memset(&line, 'x', sizeof(line));
+    assert_int_equal(parse("begin", &line), 0);
+    assert_string_equal(line.name, "");
+    assert_string_equal(line.value, "");
+    assert_string_equal(line.text, "");
+    assert_int_equal(line.index, 0);
+    assert_string_equal(line.finding.key, "");
+    assert_string_equal(line.finding.signal, "");
+}
+
 /* `good` with one field replaced. */
 static int parse_with(uint32_t field, const char *value)
 {
@@ -176,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_there_and_back),
         cmocka_unit_test(test_dirty_texts_stay_in_their_fields),
         cmocka_unit_test(test_other_lines),
+        cmocka_unit_test(test_the_rest_is_empty),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_random_lines),
     };
