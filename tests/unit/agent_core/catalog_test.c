@@ -421,6 +421,8 @@ static void test_limits(void **state)
     limits.rows = 1;
     limits.keys = 3;
     assert_int_equal(catalog_create(&limits, &catalog), -EINVAL);
+    limits.keys = UINT16_MAX; /* a key has its number in 16 bits, from 1 on */
+    assert_int_equal(catalog_create(&limits, &catalog), -EINVAL);
     limits.keys = 400;
     limits.text_bytes = 1000;
     assert_int_equal(catalog_create(&limits, &catalog), 0);
@@ -449,6 +451,12 @@ static void test_limits(void **state)
     assert_int_equal(catalog_create(&limits, &catalog), 0);
     assert_int_equal(catalog_read(catalog, "f", two, strlen(two), &err), -ENOSPC);
     assert_string_equal(err.text, "f:2: no room for more than 1 parts of patterns");
+    catalog_free(catalog);
+
+    limits.items = 2; /* as many as there are */
+    assert_int_equal(catalog_create(&limits, &catalog), 0);
+    assert_int_equal(catalog_read(catalog, "f", two, strlen(two), &err), 0);
+    check_name(catalog, STREAM_ANY, "second text", "b");
     catalog_free(catalog);
 }
 
