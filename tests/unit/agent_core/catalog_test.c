@@ -242,6 +242,8 @@ static void test_a_code_without_a_row(void **state)
     check_name(catalog, STREAM_ANY, "NET/IB : Got completion with error 5, opcode 1", "");
     check_name(catalog, STREAM_ANY, "[Rank 3] WorkNCCL(SeqNum=49, OpType=BROADCAST, x)", "");
     check_name(catalog, STREAM_ANY, "Out of memory: Killed process 7 (python3) total", "");
+    check_name(catalog, STREAM_ANY, "NVRM: Xid (PCI:0000:3b:00): 79, x", "mine");
+    check_name(catalog, STREAM_ANY, "NVRM: Xid (PCI:0000:3b:00): none", "");
     add(catalog, "any-xid\tunknown\tnone\tsymptom\tkernel NVRM: Xid\tx\n");
     check_name(catalog, STREAM_ANY, "NVRM: Xid (PCI:0000:3b:00): 79, x", "mine");
     check_name(catalog, STREAM_ANY, "NVRM: Xid (PCI:0000:3b:00): 13, x", "any-xid");
