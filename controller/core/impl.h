@@ -297,7 +297,7 @@ void repair_validated(struct core *core, struct node *node, bool ok, const char 
  * where a mark is left that automation mends, too, unless it is a person's turn or one vouches for
  * it (skip_validation). */
 bool repair_give_back(struct core *core, struct node *node, const struct request *request);
-void repair_again(struct core *core); /* at a start: hooks that have not answered */
+void repair_again(struct core *core); /* at a start: all repairs are looked at when it is ready */
 
 /* ---- validate.c ---- */
 /* From now on it must pass (at least) this; asked: an operator wants to know, whatever its marks. */

@@ -29,8 +29,10 @@
  * becomes of its marks: a program of the site may still do anything to it.
  *
  * Every move is a record, and a hook starts after it. A controller that finds `ordered` starts the
- * hook again with the same order: as with fencing, the hook must bear that. Answers of older orders
- * change nothing. */
+ * hook again with the same order: as with fencing, the hook must bear that. Not before agents had
+ * their time to speak and automation may act: after a backup was put back the order may be long
+ * over, and the node at work. Nothing is done to one that holds a slot, or that runs ranks which no
+ * recovery waits for; its repair ends. Answers of older orders change nothing. */
 #include <string.h>
 
 #include "controller/core/impl.h"
@@ -382,6 +384,38 @@ static bool has_waited(struct core *core, const struct node *node, uint64_t sinc
     return waited_ms >= wait_ms;
 }
 
+/* Its agent reports ranks other than those for which it is unproven: these are what is to end. */
+static bool runs_ranks(const struct core *core, const struct node *node)
+{
+    if (node->session == 0 || !node->reported || report_empty(node)) {
+        return false;
+    }
+    const struct mark *mark = mark_find(core, node->d.node, MARK_RECOVERY, "unproven");
+    bool others = false;
+    for (uint32_t i = 0; i < node->report_count; i++) {
+        const struct attempt_report *report = &node->reports[i];
+        bool unproven =
+            mark != NULL && report->job == mark->d.job && report->attempt <= mark->d.attempt;
+        others = others || (!report->empty && !unproven);
+    }
+    return others;
+}
+
+static const char *at_work(const struct core *core, const struct node *node)
+{
+    return node->d.job != 0         ? "it holds a slot again"
+           : runs_ranks(core, node) ? "its agent reports ranks that run there"
+                                    : NULL;
+}
+
+/* Somebody else decides about the node now; NULL: nobody does. */
+static const char *taken_over(const struct core *core, const struct node *node)
+{
+    const char *work = at_work(core, node);
+    bool held = (core->repair_bits[node->d.node - 1] & OF_OPERATOR) != 0;
+    return work != NULL ? work : held ? "an operator has it now" : NULL;
+}
+
 /* One that no repair is under way for: begins one. */
 static void look_at_fault(struct core *core, struct node *node)
 {
@@ -390,6 +424,10 @@ static void look_at_fault(struct core *core, struct node *node)
     uint8_t bits = core->repair_bits[node->d.node - 1];
     bool alone = (bits & (OF_OPERATOR | OF_GOODBYE)) == 0;
     if (!alone || node->d.life != NODE_OUT || !has_waited(core, node, mark->since_service_ms)) {
+        return;
+    }
+    if (runs_ranks(core, node)) {
+        look_again_at(core, core->t + core->config.repair_wait_ms);
         return;
     }
     bool may = may_act(core) && has_room(core);
@@ -409,12 +447,28 @@ static void look_at_fault(struct core *core, struct node *node)
     }
 }
 
-/* Somebody else decides about the node now; NULL: nobody does. */
-static const char *taken_over(const struct core *core, const struct node *node)
+/* Its hook runs; or it did when the last controller ended (repair_ms is 0), and is to be started
+ * once more. */
+static void look_at_order(struct core *core, struct node *node)
 {
-    return node->d.job != 0                                           ? "it holds a slot again"
-           : (core->repair_bits[node->d.node - 1] & OF_OPERATOR) != 0 ? "an operator has it now"
-                                                                      : NULL;
+    const char *work = at_work(core, node);
+    bool unknown = node->repair_ms == 0;
+    if (node->d.job != 0 || (unknown && work != NULL)) {
+        end(core, node, work);
+    } else if (unknown && !may_act(core)) {
+        return; /* looked at again when that has changed */
+    } else if (!has_hook(core, node->d.repair_lane)) {
+        repair_done(core, node->d.node, node->d.repair_order, false,
+                    "the site has no such hook any more");
+    } else if (unknown) {
+        order_hook(core, node);
+        look_again_at(core, node->repair_ms);
+    } else if (core->t >= node->repair_ms) {
+        repair_done(core, node->d.node, node->d.repair_order, false,
+                    "it has not ended within 30 min");
+    } else {
+        look_again_at(core, node->repair_ms);
+    }
 }
 
 static void look_at_repair(struct core *core, struct node *node)
@@ -433,15 +487,7 @@ static void look_at_repair(struct core *core, struct node *node)
         }
         return;
     case REPAIR_ORDERED:
-        if (!has_hook(core, node->d.repair_lane)) {
-            repair_done(core, node->d.node, node->d.repair_order, false,
-                        "the site has no such hook any more");
-        } else if (core->t >= node->repair_ms) {
-            repair_done(core, node->d.node, node->d.repair_order, false,
-                        "it has not ended within 30 min");
-        } else {
-            look_again_at(core, node->repair_ms);
-        }
+        look_at_order(core, node);
         return;
     case REPAIR_VALIDATING:
         if (taken != NULL) {
@@ -584,11 +630,7 @@ void repair_again(struct core *core)
     core->repair_due_ms = NEVER;
     for (uint32_t i = 0; i < core->node_count; i++) {
         struct node *node = &core->nodes[i];
-        if (node->d.repair == REPAIR_VALIDATING) {
-            node->repair_ms = core->t + PASS_MS;
-        } else if (node->d.repair == REPAIR_ORDERED && has_hook(core, node->d.repair_lane)) {
-            order_hook(core, node); /* without it: repair_look() */
-        }
+        node->repair_ms = node->d.repair == REPAIR_VALIDATING ? core->t + PASS_MS : 0;
     }
 }
 

@@ -65,7 +65,9 @@ struct node {
     uint8_t answer_now;     /* strongest one of the round that runs */
     uint32_t probers[PROBERS_MAX]; /* asked in this round; 0 once they have answered */
     uint64_t probe_nonce;
-    uint64_t repair_ms;      /* the deadline of its repair's hook, or of the checks after it */
+    /* The deadline of its repair's hook, or of the checks after it; 0: that hook was not started by
+     * this controller. */
+    uint64_t repair_ms;
     bool repair_would;       /* it was said how it would be mended, were automation not held */
     uint16_t minor;          /* of the protocol that its agent speaks */
     uint64_t validate_nonce; /* its agent was asked whether it is fit; 0 = it was not */

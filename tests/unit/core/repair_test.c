@@ -332,6 +332,73 @@ static void test_a_new_controller_orders_it_again(void **state)
     done(rig);
 }
 
+/* … but not while automation is held: nobody knows what has become of the node meanwhile. */
+static void test_held_it_is_not_ordered_again(void **state)
+{
+    (void)state;
+    struct rig *rig = ordered(ADVICE_EVICT_RESET);
+    struct request pause = {.verb = REQUEST_AUTOMATION, .automation = AUTOMATION_PAUSE};
+    struct request resume = {.verb = REQUEST_AUTOMATION, .automation = AUTOMATION_RESUME};
+    rig_request(rig, &pause);
+    restart(rig);
+    rig_run(rig, 40 * MINUTE_MS);
+    expect(rig, 0, REPAIR_ORDERED, LANE_GPU_RESET);
+    assert_int_equal(rig->hook_starts, 1);
+    rig_request(rig, &resume);
+    rig_run(rig, 100);
+    assert_int_equal(rig->hook_starts, 2);
+    assert_int_equal(rig->nodes[0].repair_order, 1);
+    rig_run(rig, 32 * MINUTE_MS);
+    expect(rig, 0, REPAIR_ORDERED, LANE_REBOOT); /* its time counts from then on */
+    done(rig);
+}
+
+/* A backup of the time of its repair is put back when it has long been at work again. Started again,
+ * the hook would end ranks in good health, whether or not the store knows of their job. */
+static void test_a_backup_orders_nothing(void **state)
+{
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        struct rig *rig = fleet(2, ALL_HOOKS);
+        struct job_spec spec = rig_spec("demo", 2);
+        spec.held_at_submit = known;
+        uint32_t job = known ? rig_submit(rig, &spec) : 0;
+        struct request clear = {.verb = REQUEST_UNDRAIN, .clear_code = "fatal-signal"};
+        struct request adopt = {.verb = REQUEST_ADOPT};
+        fault(rig, 0, ADVICE_EVICT_RESET);
+        rig->hook_ms = 20000;
+        rig_run(rig, MINUTE_MS + 100);
+        expect(rig, 0, REPAIR_ORDERED, LANE_GPU_RESET);
+        uint32_t copy = rig->record_count;
+        rig_run(rig, MINUTE_MS);
+        expect(rig, 0, REPAIR_NONE, LANE_GPU_RESET);
+        if (known) {
+            assert_int_equal(rig_job(rig, REQUEST_RELEASE, job), 0);
+        } else {
+            job = rig_submit(rig, &spec);
+        }
+        assert_true(rig_until(rig, job, JOB_RUNNING, 20000));
+        uint64_t starts = rig->starts[0];
+        rig->record_count = copy;
+        rig_restart(rig, 1000);
+        rig_run(rig, known ? 300 : 10 * MINUTE_MS); /* before it is ready, or long after */
+        assert_int_equal(core_held(rig->core), known);
+        expect(rig, 0, known ? REPAIR_ORDERED : REPAIR_NONE, LANE_GPU_RESET);
+        if (known) {
+            assert_int_equal(request(rig, &clear, 0), 0);
+            assert_int_equal(rig_request(rig, &adopt), 0);
+            assert_int_equal(node_of(rig, 0)->d.job, job);
+            rig_run(rig, 10 * MINUTE_MS);
+            expect(rig, 0, REPAIR_NONE, LANE_GPU_RESET);
+            assert_int_equal(node_of(rig, 0)->d.life, NODE_ACTIVE);
+        }
+        assert_int_equal(rig->hook_starts, 1);
+        assert_int_equal(rig->starts[0], starts);
+        assert_int_equal(rig->nodes[0].stops_heard, 0);
+        done(rig);
+    }
+}
+
 static void test_a_hook_that_is_gone_is_passed_over(void **state)
 {
     (void)state;
@@ -756,6 +823,8 @@ int main(void)
         cmocka_unit_test(test_held_says_what_it_would_do),
         cmocka_unit_test(test_mended_and_on_probation),
         cmocka_unit_test(test_a_new_controller_orders_it_again),
+        cmocka_unit_test(test_held_it_is_not_ordered_again),
+        cmocka_unit_test(test_a_backup_orders_nothing),
         cmocka_unit_test(test_a_hook_that_is_gone_is_passed_over),
         cmocka_unit_test(test_a_failed_hook_is_followed_by_the_next_lane),
         cmocka_unit_test(test_a_ticket_that_cannot_be_filed_asks_a_person),
