@@ -291,6 +291,8 @@ void repair_look(struct core *core);
 void repair_due(const struct core *core, uint64_t *due_ms);
 /* The hook of this order has ended; said: its last line. Of another order: nothing follows. */
 void repair_done(struct core *core, uint32_t node, uint32_t order, bool ok, const char *said);
+/* The node is asked to check itself, and has until then: so has its repair, if that waits for it. */
+void repair_asked(struct node *node, uint64_t until_ms);
 /* The checks of a node whose repair waits for them have ended. */
 void repair_validated(struct core *core, struct node *node, bool ok, const char *said);
 /* An operator gives the node back; true: that ends its repair. Where a hook runs it goes on, and

@@ -13,8 +13,8 @@
  *               -> person      … and no hook is there for its lane or what follows
  *   ordered     -> validating  its hook has ended with 0
  *               -> person      its hook was the ticket's, or it failed and was the last
- *   ordered, validating:       the hook failed or took 30 min, or the checks failed or did not come
- *               -> ordered     for 30 min: the next lane …
+ *   ordered, validating:       the hook failed or took 30 min, or the checks failed, did not begin
+ *               -> ordered     within 30 min or were not passed in their time: the next lane …
  *               -> waiting     … when automation may act again, or one that runs has ended
  *               -> none        an operator has it now; nothing is left to be mended
  *   validating  -> none        it has passed: its marks go, and it is on probation
@@ -40,8 +40,9 @@
 enum {
     REPAIRS_AT_ONCE = 8,
     HOOK_MS = 30 * 60000,
-    HOOK_SLACK_MS = 60000, /* the driver ends it at HOOK_MS and says so */
-    PASS_MS = 30 * 60000,  /* from the hook's end to a passed validation */
+    HOOK_SLACK_MS = 60000, /* the driver ends it at HOOK_MS and says so; so does validate.c */
+    BACK_MS = 30 * 60000,  /* from the hook's end to its first check: so long a boot may take */
+    PASS_MS = 2 * BACK_MS, /* … to the end of the last one, however often it is asked anew */
     SAME_KIND_MS = 24 * 3600 * 1000,
 };
 
@@ -493,7 +494,7 @@ static void look_at_repair(struct core *core, struct node *node)
         if (taken != NULL) {
             end(core, node, taken);
         } else if (core->t >= node->repair_ms) {
-            next_lane(core, node, "it has not passed its checks within 30 min");
+            next_lane(core, node, "it has not passed its checks in time");
         } else {
             look_again_at(core, node->repair_ms);
         }
@@ -534,6 +535,21 @@ void repair_due(const struct core *core, uint64_t *due_ms)
     due_min(due_ms, core->repair_due_ms);
 }
 
+static void begin_validating(const struct core *core, struct node *node)
+{
+    node->repair_ms = core->t + BACK_MS;
+    node->repair_last_ms = core->t + PASS_MS + HOOK_SLACK_MS;
+}
+
+void repair_asked(struct node *node, uint64_t until_ms)
+{
+    uint64_t end_ms = until_ms + HOOK_SLACK_MS;
+    end_ms = end_ms < node->repair_last_ms ? end_ms : node->repair_last_ms;
+    if (node->d.repair == REPAIR_VALIDATING && end_ms > node->repair_ms) {
+        node->repair_ms = end_ms; /* what is due earlier by now looks, and finds nothing */
+    }
+}
+
 /* ---- answers -------------------------------------------------------------------------------- */
 
 void repair_done(struct core *core, uint32_t id, uint32_t order, bool ok, const char *said)
@@ -555,7 +571,7 @@ void repair_done(struct core *core, uint32_t id, uint32_t order, bool ok, const 
     } else if (lanes[lane].hook == HOOK_TICKET) {
         ask_person(core, node, lane, NULL, text);
     } else if (ok) {
-        node->repair_ms = core->t + PASS_MS;
+        begin_validating(core, node);
         move(core, node, &(struct move){.to = REPAIR_VALIDATING, .lane = lane, .text = text});
     } else if (fault_of(core, node, &fault)) {
         next_lane(core, node, text);
@@ -630,7 +646,10 @@ void repair_again(struct core *core)
     core->repair_due_ms = NEVER;
     for (uint32_t i = 0; i < core->node_count; i++) {
         struct node *node = &core->nodes[i];
-        node->repair_ms = node->d.repair == REPAIR_VALIDATING ? core->t + PASS_MS : 0;
+        node->repair_ms = 0;
+        if (node->d.repair == REPAIR_VALIDATING) {
+            begin_validating(core, node);
+        }
     }
 }
 

@@ -68,6 +68,7 @@ struct node {
     /* The deadline of its repair's hook, or of the checks after it; 0: that hook was not started by
      * this controller. */
     uint64_t repair_ms;
+    uint64_t repair_last_ms; /* … of these checks, however often its agent is asked anew */
     bool repair_would;       /* it was said how it would be mended, were automation not held */
     uint16_t minor;          /* of the protocol that its agent speaks */
     uint64_t validate_nonce; /* its agent was asked whether it is fit; 0 = it was not */

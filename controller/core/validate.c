@@ -141,6 +141,7 @@ void validate_look(struct core *core, struct node *node)
         bool full = node->d.must_pass == VALIDATION_FULL;
         node->validate_nonce = ++core->nonce;
         node->validate_ms = core->t + (full ? FULL_MS : QUICK_MS) + LATE_SLACK_MS;
+        repair_asked(node, node->validate_ms);
         ask(core, node);
     } else if (core->t >= node->validate_ms) {
         text_format(text, sizeof text, "no answer within %u s",

@@ -542,6 +542,36 @@ static void test_a_node_that_stays_away_has_not_passed(void **state)
     done(rig);
 }
 
+/* A boot of twenty minutes, then checks of as many; but not for ever, where it ends again each time. */
+static void test_a_slow_boot_and_long_checks(void **state)
+{
+    (void)state;
+    struct rig *rig = ordered(ADVICE_EVICT_DIAG);
+    rig_kill_node(rig, 0, RIG_PEER_NOTHING);
+    rig_end_hook(rig, 0, true, "");
+    rig->nodes[0].ignore_validation = true;
+    rig_run(rig, 20 * MINUTE_MS);
+    rig_boot(rig, 0, true);
+    rig_run(rig, 20 * MINUTE_MS);
+    expect(rig, 0, REPAIR_VALIDATING, LANE_DIAG);
+    rig->nodes[0].ignore_validation = false;
+    rig_run(rig, MINUTE_MS);
+    expect(rig, 0, REPAIR_NONE, LANE_DIAG);
+    assert_int_equal(node_of(rig, 0)->d.life, NODE_PROBATION);
+    done(rig);
+    rig = ordered(ADVICE_EVICT_DIAG);
+    rig->nodes[0].ignore_validation = true;
+    rig_end_hook(rig, 0, true, "");
+    for (int boot = 0; boot < 5; boot++) {
+        rig_run(rig, 11 * MINUTE_MS);
+        expect(rig, 0, REPAIR_VALIDATING, LANE_DIAG);
+        rig_boot(rig, 0, true);
+    }
+    rig_run(rig, 7 * MINUTE_MS);
+    expect(rig, 0, REPAIR_ORDERED, LANE_RMA);
+    done(rig);
+}
+
 static void test_an_operator_takes_it_over(void **state)
 {
     (void)state;
@@ -834,6 +864,7 @@ int main(void)
         cmocka_unit_test(test_checks_that_fail_are_followed_by_the_next_lane),
         cmocka_unit_test(test_no_answer_is_a_failure),
         cmocka_unit_test(test_a_node_that_stays_away_has_not_passed),
+        cmocka_unit_test(test_a_slow_boot_and_long_checks),
         cmocka_unit_test(test_an_operator_takes_it_over),
         cmocka_unit_test(test_a_person_vouches_for_it),
         cmocka_unit_test(test_a_person_gives_it_back),
