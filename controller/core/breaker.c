@@ -63,8 +63,18 @@ static uint32_t evictions_of(const struct core *core, const struct record_image_
     return count > TOGETHER ? count : 1;
 }
 
-/* What was judged, and beside it nodes that are taken without an incident: idle ones, and those that
- * failed their check, one each. */
+/* What takes a node out without an incident: it reports a fault while it is idle, or fails a check. Not
+ * when it was out anyway, and has only not shown that it is fit. */
+static bool is_taken(const struct core *core, const struct record_image_mark *d)
+{
+    if (d->owner != MARK_HEALTH || d->incident != 0) {
+        return false;
+    }
+    return text_equal(d->code, "check") || text_equal(d->code, "fatal-signal") ||
+           (text_equal(d->code, "validation") && core_node(core, d->node)->d.validate_spare);
+}
+
+/* What was judged, and beside it nodes that are taken without an incident, one each. */
 static struct counts count_evictions(const struct core *core, const char *rule)
 {
     struct counts counts = {0};
@@ -80,9 +90,7 @@ static struct counts count_evictions(const struct core *core, const char *rule)
     }
     for (uint32_t i = 0; i < core->mark_count; i++) {
         const struct record_image_mark *d = &core->marks[i].d;
-        bool found = text_equal(d->code, "check") || text_equal(d->code, "fatal-signal") ||
-                     text_equal(d->code, "validation");
-        if (d->owner != MARK_HEALTH || d->incident != 0 || !found) {
+        if (!is_taken(core, d)) {
             continue;
         }
         bool same = text_equal(d->code, rule);

@@ -158,6 +158,7 @@ enum {
 #define VALIDATION_FIELDS(X, S)                                                                    \
     X(S, WORD, must_pass, validation)                                                              \
     X(S, BOOL, validate_asked, 1) /* by an operator: not only once no mark is left */              \
+    X(S, BOOL, validate_spare, 1) /* it could be used when it was first to pass that */            \
     X(S, TEXT, validate_text, TEXT_SIZE)
 
 /* ---- facts ------------------------------------------------------------------------------- */

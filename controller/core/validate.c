@@ -33,9 +33,12 @@ static void set(struct core *core, struct node *node, const struct record_valida
 void validate_require(struct core *core, struct node *node, uint8_t level, bool asked,
                       const char *why)
 {
+    bool usable = node->d.life == NODE_READY || node->d.life == NODE_PROBATION;
+    bool first = node->d.must_pass == VALIDATION_NONE;
     struct record_validation_set to = {.must_pass =
                                            level > node->d.must_pass ? level : node->d.must_pass,
-                                       .validate_asked = asked};
+                                       .validate_asked = asked,
+                                       .validate_spare = first ? usable : node->d.validate_spare};
     if (to.must_pass == node->d.must_pass && !asked) {
         return;
     }
@@ -55,8 +58,10 @@ void validate_waive(struct core *core, struct node *node, const char *actor, con
 
 void validate_forgive(struct core *core, struct node *node, const char *actor, const char *reason)
 {
-    struct record_validation_set to = {
-        .forgiven = true, .must_pass = node->d.must_pass, .validate_asked = node->d.validate_asked};
+    struct record_validation_set to = {.forgiven = true,
+                                       .must_pass = node->d.must_pass,
+                                       .validate_asked = node->d.validate_asked,
+                                       .validate_spare = node->d.validate_spare};
     text_sentence(to.validate_text, TEXT_SIZE, "may be used by every job again, by %s: %s", actor,
                   reason);
     set(core, node, &to, "NodeForgiven", SEVERITY_INFO);
@@ -78,7 +83,8 @@ static void passed(struct core *core, struct node *node, const char *said)
 
 static void failed(struct core *core, struct node *node, const char *said)
 {
-    struct record_validation_set to = {.must_pass = node->d.must_pass};
+    struct record_validation_set to = {.must_pass = node->d.must_pass,
+                                       .validate_spare = node->d.validate_spare};
     text_sentence(to.validate_text, TEXT_SIZE, "failed its %s checks: %s",
                   WORD(validation, node->d.must_pass),
                   said[0] != '\0' ? said : "it does not say why");
@@ -96,7 +102,7 @@ static void failed(struct core *core, struct node *node, const char *said)
                                   .text = to.validate_text});
     if (mended) {
         repair_validated(core, node, false, to.validate_text);
-    } else {
+    } else if (node->d.validate_spare) {
         breaker_marked(core, "validation");
     }
 }

@@ -293,6 +293,35 @@ static void test_many_nodes_of_one_incident(void **state)
     rig_free(rig);
 }
 
+/* Checks that fail, of nodes that were in use or of nodes that were out anyway: a day of repairs that
+ * do not help takes nobody, and pauses nothing. */
+static void test_only_spares_that_fail_their_checks_count(void **state)
+{
+    (void)state;
+    for (int out = 0; out < 2; out++) {
+        struct rig *rig = fleet(20, 1, 4, "");
+        for (uint32_t i = 0; i < FLOOR + 2; i++) {
+            struct rig_node *node = &rig->nodes[19 - i];
+            uint32_t id = core_node_find(rig->core, node->name);
+            struct request validate = {.verb = REQUEST_VALIDATE,
+                                       .validation = VALIDATION_QUICK,
+                                       .nodes = &id,
+                                       .node_count = 1};
+            node->validation_fails = true;
+            if (out) {
+                assert_int_equal(rig_nodes(rig, REQUEST_DRAIN, node->name, WHEN_NOW), 0);
+            }
+            assert_int_equal(rig_request(rig, &validate), 0);
+            rig_run(rig, 3000);
+            assert_int_equal(core_node(rig->core, id)->d.life, NODE_OUT);
+            assert_int_equal(core_mark_count(rig->core, id), out + 1);
+            assert_int_equal(core_globals(rig->core)->paused, !out && i >= FLOOR);
+        }
+        rig_replay_check(rig);
+        rig_free(rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +333,7 @@ int main(void)
         cmocka_unit_test(test_the_fifth_by_one_rule_in_a_day),
         cmocka_unit_test(test_what_is_no_eviction_does_not_count),
         cmocka_unit_test(test_many_nodes_of_one_incident),
+        cmocka_unit_test(test_only_spares_that_fail_their_checks_count),
         cmocka_unit_test(test_a_day_later_it_is_forgotten),
         cmocka_unit_test(test_a_large_fleet_has_larger_limits),
     };
