@@ -467,7 +467,7 @@ static int run_until_repair(struct play *play, const struct words *words, struct
     uint32_t index;
     uint8_t state;
     uint8_t lane;
-    uint64_t ms;
+    uint64_t ms = 0;
     int code = verb_node(play, words->at[1], &index, err);
     code = code < 0 ? code
                     : verb_word(repair_state_words, repair_state_count, words->at[2], &state, err);
