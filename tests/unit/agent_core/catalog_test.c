@@ -101,6 +101,7 @@ static void test_wrong_lines(void **state)
         {"fan\tfacility\tnone\troot\tkernel\tx", "has no pattern"},
         {"fan\tfacility\tnone\troot\tkernel a%d\tx", "its pattern: needs at least 3"},
         {"fan\tfacility\tnone\troot\txid seven\tx", "'seven' is no code"},
+        {"fan\tfacility\tnone\troot\txid 7x\tx", "'7x' is no code"},
         {"fan\tfacility\tnone\troot\txid 7 deadly\tx", "stands fatal, nonfatal or nothing"},
         {"fan\tfacility\tnone\troot\txid 7 fatal blow\tx", "'blow' is too much behind xid"},
         {"fan\tfacility\tnone\troot\trecovery 99\tx", "a number up to 15"},

@@ -261,6 +261,25 @@ static void test_events_by_weight(void **state)
     assert_true(health_settled(health, PROBE));
 }
 
+/* Of a probe all is settled when the last thing that was said of it is acknowledged. */
+static void test_what_is_under_way_is_not_settled(void **state)
+{
+    struct health *health = *state;
+    play_one(health, VERDICT_FAIL);
+    (void)say(health, 1);
+    assert_false(health_settled(health, PROBE));
+    assert_true(health_settled(health, OTHER));
+    assert_true(health_acknowledged(health, 2));
+    assert_true(health_settled(health, PROBE));
+    const struct finding one = reading("e", VERDICT_WARN);
+    assert_true(health_event(health, OTHER, &one));
+    assert_false(health_settled(health, OTHER));
+    (void)say(health, 2);
+    assert_false(health_settled(health, OTHER));
+    assert_true(health_acknowledged(health, 3));
+    assert_true(health_settled(health, OTHER));
+}
+
 static void test_another_attempt_hears_what_is_wrong(void **state)
 {
     struct health *health = *state;
@@ -397,6 +416,7 @@ int main(void)
         HEALTH_TEST(test_a_probe_that_does_not_return),
         HEALTH_TEST(test_a_probe_that_returns_empty),
         HEALTH_TEST(test_events_by_weight),
+        HEALTH_TEST(test_what_is_under_way_is_not_settled),
         HEALTH_TEST(test_another_attempt_hears_what_is_wrong),
         HEALTH_TEST(test_over_a_restart),
         HEALTH_TEST(test_what_is_broken),
