@@ -194,10 +194,10 @@ bool rule_same_reading(const struct evidence *evidence, struct judge_verdict *ve
     uint32_t least = in->slot_count / CLASS_PART;
     least = least < CLASS_NODES ? CLASS_NODES : least;
     least = least > JUDGE_BLAMED_MAX ? JUDGE_BLAMED_MAX : least;
-    if (nodes.blamed_count < least || !is_one_signal(evidence) ||
-        first->label == LABEL_SOFTWARE || evidence->first_lost != NULL ||
-        (end != NULL && fact_before(end, first)) || shares_label(&nodes, in, in->rack_of) ||
-        shares_label(&nodes, in, in->feed_of) || shares_label(&nodes, in, in->leaf_of)) {
+    if (nodes.blamed_count < least || !is_one_signal(evidence) || first->label == LABEL_SOFTWARE ||
+        evidence->first_lost != NULL || (end != NULL && fact_before(end, first)) ||
+        shares_label(&nodes, in, in->rack_of) || shares_label(&nodes, in, in->feed_of) ||
+        shares_label(&nodes, in, in->leaf_of)) {
         return false;
     }
     bool again = evidence_seen_before(evidence);
