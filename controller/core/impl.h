@@ -187,9 +187,10 @@ struct core {
 /* ---- signs.c ---- */
 /* A fact that ended nothing. */
 void signs_keep(struct core *core, const struct fact *fact);
-/* One that came so lately, on a node of the job, that it may have to do with an end; NULL: not that
- * index, which is below SIGNS_MAX. */
-const struct fact *signs_recent(const struct core *core, const struct job *job, uint32_t index);
+/* One of a node of the job that came so shortly before a failure began, or since, that it may have
+ * to do with it; began_ms is of core->t. NULL: not that index, which is below SIGNS_MAX. */
+const struct fact *signs_recent(const struct core *core, const struct job *job, uint32_t index,
+                                uint64_t began_ms);
 /* One of before that, for the repeat test. */
 const struct fact *signs_earlier(const struct core *core, uint32_t index, uint64_t *ret_age_ms);
 

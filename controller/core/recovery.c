@@ -188,11 +188,14 @@ static void open_incident(struct core *core, struct job *job)
     job->evidence_open_ms = core->t;
 }
 
-/* What was told of its nodes just before. */
-static void keep_signs(struct core *core, struct job *job)
+/* What was told of its nodes just before it began: a hang is only known minutes after that. */
+static void keep_signs(struct core *core, struct job *job, uint64_t since_service_ms)
 {
+    const uint64_t now_ms = service_now(core);
+    const uint64_t ago_ms = now_ms > since_service_ms ? now_ms - since_service_ms : 0;
+    const uint64_t began_ms = core->t > ago_ms ? core->t - ago_ms : 0;
     for (uint32_t i = 0; i < SIGNS_MAX; i++) {
-        const struct fact *sign = signs_recent(core, job, i);
+        const struct fact *sign = signs_recent(core, job, i, began_ms);
         if (sign != NULL && !fact_known(core, job->d.incident, sign)) {
             keep_fact(core, job, sign);
         }
@@ -234,7 +237,7 @@ static void merge(struct core *core, struct job *job, const struct fact *fact)
                 job->d.name);
     core_emit(core, record);
     keep_fact(core, job, fact);
-    keep_signs(core, job);
+    keep_signs(core, job, service_now(core));
     if (job_runs(job)) {
         if (job->d.state == JOB_STARTING) {
             job_move(core, job, JOB_RECOVERING, "");
@@ -257,7 +260,7 @@ static void first_fact(struct core *core, struct job *job, const struct fact *fa
         open_incident(core, job);
     }
     keep_fact(core, job, fact);
-    keep_signs(core, job);
+    keep_signs(core, job, since_service_ms);
     if (sign && core_held(core)) {
         char text[TEXT_SIZE];
         text_sentence(text, sizeof text, "stop %s: %.120s", job->d.name, fact->text);

@@ -35,12 +35,13 @@ void signs_keep(struct core *core, const struct fact *fact)
     core->signs[oldest] = (struct sign){.fact = *fact, .t = core->t};
 }
 
-const struct fact *signs_recent(const struct core *core, const struct job *job, uint32_t index)
+const struct fact *signs_recent(const struct core *core, const struct job *job, uint32_t index,
+                                uint64_t began_ms)
 {
     const struct sign *sign = &core->signs[index];
     const struct node *node = core_node(core, sign->fact.node);
     bool ours = node != NULL && node->d.job == job->d.job;
-    return ours && core->t - sign->t <= SIGN_EVIDENCE_MS ? &sign->fact : NULL;
+    return ours && sign->t + SIGN_EVIDENCE_MS >= began_ms ? &sign->fact : NULL;
 }
 
 const struct fact *signs_earlier(const struct core *core, uint32_t index, uint64_t *ret_age_ms)

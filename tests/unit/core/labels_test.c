@@ -2,6 +2,7 @@
  * plan and the journal. */
 #include <string.h>
 
+#include "controller/core/impl.h"
 #include "proto/base/text.h"
 #include "tests/lib/core_rig.h"
 #include "tests/lib/test.h"
@@ -228,6 +229,32 @@ static void signs_before_an_end(void **state)
     rig_free(rig);
 }
 
+/* A failure that began three minutes before it was known: what was told when it began counts. */
+static void signs_before_a_hang(void **state)
+{
+    (void)state;
+    for (uint32_t late = 0; late < 2; late++) {
+        uint32_t job;
+        struct rig *rig = running(&job);
+        say(rig, job, 1, "xid-63", LABEL_HARDWARE, ADVICE_WATCH, "0000:cb:00");
+        rig_run(rig, late == 0 ? 30000 : 90000);
+        uint64_t since_ms = service_now(rig->core);
+        rig_run(rig, 180000);
+        struct fact fact = {.source = FACT_NO_PROGRESS,
+                            .severity = 2,
+                            .job = job,
+                            .attempt = core_job(rig->core, job)->d.attempt,
+                            .rank = -1,
+                            .gpu = -1,
+                            .port = -1,
+                            .receive_ms = rig->now_ms};
+        recovery_fact(rig->core, job_at(rig->core, job), &fact, since_ms);
+        assert_non_null(core_fact_at(rig->core, 0));
+        assert_int_equal(core_fact_at(rig->core, 1) != NULL, late == 0);
+        rig_free(rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +265,7 @@ int main(void)
         cmocka_unit_test(storage_holds_the_job),
         cmocka_unit_test(a_node_to_be_cleaned_keeps_its_slot),
         cmocka_unit_test(signs_before_an_end),
+        cmocka_unit_test(signs_before_a_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
