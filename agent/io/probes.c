@@ -288,7 +288,6 @@ static void say_lost(struct slot *slot, const char *signal, const char *text)
                 (enum signal_advice)probe->stuck_advice, (enum signal_role)probe->stuck_role,
                 signal);
     finding.severity = finding.severity > 1 ? 1 : finding.severity; /* it ends nothing by itself */
-    slot->fresh = FRESH; /* it has nothing newer to say */
     health_lost(slot->probes->health, slot->index, &finding);
     say_due(slot->probes);
 }
@@ -307,7 +306,9 @@ static void done_cb(void *context, const struct child_result *result)
 {
     struct slot *slot = context;
     char text[TEXT_SIZE];
+    slot->fresh = slot->fresh == FRESH_SOON ? STALE : slot->fresh; /* that round does not come */
     if (result->timed_out) {
+        slot->ended = false;
         slot->state = SLOT_KILLED;
         slot->start_ms = agent_io_now_ms();
         slot->told_left = false;
@@ -482,7 +483,7 @@ void probes_look(struct agent_probes *probes, uint64_t end_ms, probes_looked *do
     for (uint32_t i = 0; i < probes->slot_count; i++) {
         struct slot *slot = &probes->slots[i];
         const bool rare = slot->probe->resident && slot->probe->period_ms > RARE_MS;
-        slot->fresh = slot->state == SLOT_KILLED || (rare && slot->ended) ? FRESH : STALE;
+        slot->fresh = rare && slot->ended ? FRESH : STALE;
         if (slot->state == SLOT_IDLE) {
             slot->start_ms = agent_io_now_ms();
         }

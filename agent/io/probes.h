@@ -26,9 +26,10 @@ const char *probes_broken(const struct agent_probes *probes);
 /* The machine goes down on purpose within a minute, as far as the probes know. */
 bool probes_host_ends(const struct agent_probes *probes);
 /* Has every probe look once more now; resident ones that look less often than every 5 s count with
- * their last round. Then done is called, once, maybe at once; not from within an action. late is the name of one that has
- * not come round by end_ms (monotonic), NULL where none is. A second call takes the place of the
- * first. */
+ * their last round. Then done is called, once, maybe at once; not from within an action. late is the
+ * name of one that has not come round by end_ms (monotonic), NULL where none is: one that hangs,
+ * was killed for that, or ends before it has said anything has seen nothing. A second call takes
+ * the place of the first. */
 typedef void probes_looked(void *context, const char *late);
 void probes_look(struct agent_probes *probes, uint64_t end_ms, probes_looked *done, void *context);
 void probes_close(struct agent_probes *probes);

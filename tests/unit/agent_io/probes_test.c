@@ -464,6 +464,34 @@ static void test_fit_by_its_probes(void **state)
     (void)probe_signal(rig, SIGCONT);
 }
 
+static void add_fake_nvml(struct agent_rig *rig, const char *script)
+{
+    char library[600];
+    char path[256];
+    (void)text_copy(library, sizeof(library), rig->agent);
+    (void)text_format(strrchr(library, '/'), 64, "/tests/bin/fake_nvml.so");
+    (void)text_format(path, sizeof(path), "%s/nvml.so", rig->dir);
+    copy_file(library, path);
+    put_file(rig, script, 0, "nvml.so.script");
+    add_flag(rig, "nvml", "nvml.so");
+}
+
+/* A driver that never answers: that its probe was given up is no reason to call the node fit. */
+static void test_unfit_while_a_probe_hangs(void **state)
+{
+    enum { KILLED_MS = 10000, MORE_MS = 5000 };
+    struct agent_rig *rig = *state;
+    if (!rig_open(rig)) {
+        skip();
+    }
+    (void)text_copy(rig->probes, sizeof(rig->probes), "nvml");
+    add_fake_nvml(rig, "hang nvmlDeviceGetCount_v2\n");
+    rig_start(rig);
+    assert_true(fake_wait(&rig->fake, has_session, NULL, LONG_MS));
+    assert_false(validate(rig, 1, KILLED_MS + MORE_MS)->ok); /* it is killed meanwhile */
+    assert_non_null(strstr(rig->fake.validated.text, "probe nvml has not come round"));
+}
+
 static bool has_stuck(const struct fake_controller *fake, void *context)
 {
     const char *const *probe = context;
@@ -491,22 +519,15 @@ static void test_all_probes_hang(void **state)
                                         "inventory", "nvml",     "kmsg"};
     enum { PROBES = 13, BEAT_MS = 1900, STUCK_MS = 40000 };
     struct agent_rig *rig = *state;
-    char library[600];
-    char path[256];
     if (!rig_open(rig) || !fuse_begin(rig)) {
         skip();
     }
-    (void)text_copy(library, sizeof(library), rig->agent);
-    (void)text_format(strrchr(library, '/'), 64, "/tests/bin/fake_nvml.so");
-    (void)text_format(path, sizeof(path), "%s/nvml.so", rig->dir);
-    copy_file(library, path);
-    put_file(rig, "hang nvmlDeviceGetCount_v2\n", 0, "nvml.so.script");
     (void)text_copy(rig->probes, sizeof(rig->probes), "all");
     add_flag(rig, "sysfs", "hanging/sys");
     add_flag(rig, "procfs", "hanging/proc");
     add_flag(rig, "runfs", "hanging/run");
     add_flag(rig, "kmsg", "hanging/kmsg");
-    add_flag(rig, "nvml", "nvml.so");
+    add_fake_nvml(rig, "hang nvmlDeviceGetCount_v2\n");
     rig_start(rig);
     assert_true(fake_wait(&rig->fake, has_session, NULL, LONG_MS));
     rig->fake.beat_gap_ms = 0;
@@ -554,6 +575,7 @@ int main(void)
         PROBES_TEST(test_more_events_than_places),
         PROBES_TEST(test_broken_and_well_again),
         PROBES_TEST(test_fit_by_its_probes),
+        PROBES_TEST(test_unfit_while_a_probe_hangs),
         PROBES_TEST(test_a_machine_that_goes_down),
         PROBES_TEST(test_a_frozen_probe),
         PROBES_TEST(test_all_probes_hang),
