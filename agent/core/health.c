@@ -467,7 +467,7 @@ const char *health_broken(const struct health *health)
     const struct condition *worst = NULL;
     for (uint32_t i = 0; i < HEALTH_CONDITIONS_MAX; i++) {
         const struct condition *c = &health->conditions[i];
-        if (c->used && c->now.verdict == VERDICT_FAIL &&
+        if (c->used && c->now.verdict == VERDICT_FAIL && c->now.advice >= ADVICE_EVICT &&
             (worst == NULL || c->now.severity > worst->now.severity)) {
             worst = c;
         }

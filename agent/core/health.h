@@ -68,7 +68,9 @@ typedef int health_visit(void *context, uint32_t probe, const struct finding *fi
 int health_told(const struct health *health, health_visit *visit, void *context);
 void health_restore(struct health *health, uint32_t probe, const struct finding *told);
 
-/* Something is broken here and now, the heaviest of it: a sentence for people; NULL: nothing is. */
+/* Something of this node is broken here and now, the heaviest of it: a sentence for people; NULL:
+ * nothing is. What fails without asking for the node's eviction (a file system's server that does
+ * not answer, a clock that is off) is told, and says nothing against the node. */
 const char *health_broken(const struct health *health);
 
 /* The newest readings, for a table. */

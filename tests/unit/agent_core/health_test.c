@@ -346,6 +346,24 @@ static void test_what_is_broken(void **state)
     assert_null(health_broken(health));
 }
 
+/* What fails elsewhere, or mends without the node leaving, is no reason to call the node unfit. */
+static void test_what_fails_and_is_not_broken(void **state)
+{
+    struct health *health = *state;
+    struct finding storage = reading("/data", VERDICT_FAIL);
+    storage.advice = ADVICE_HOLD_STORAGE;
+    health_begin(health, PROBE);
+    assert_true(health_reading(health, PROBE, &storage));
+    health_end(health, PROBE, "");
+    assert_null(health_broken(health));
+    assert_int_equal(say(health, 1).verdict, VERDICT_FAIL); /* told all the same */
+    storage.advice = ADVICE_EVICT;
+    health_begin(health, PROBE);
+    assert_true(health_reading(health, PROBE, &storage));
+    health_end(health, PROBE, "");
+    assert_non_null(health_broken(health));
+}
+
 static void test_more_things_than_places(void **state)
 {
     struct health *health = *state;
@@ -420,6 +438,7 @@ int main(void)
         HEALTH_TEST(test_another_attempt_hears_what_is_wrong),
         HEALTH_TEST(test_over_a_restart),
         HEALTH_TEST(test_what_is_broken),
+        HEALTH_TEST(test_what_fails_and_is_not_broken),
         HEALTH_TEST(test_more_things_than_places),
         cmocka_unit_test(test_random_histories),
     };
