@@ -292,9 +292,13 @@ static void say_lost(struct slot *slot, const char *signal, const char *text)
     say_due(slot->probes);
 }
 
+/* After its period; soon where somebody waits for a round that had begun too early for him. */
 static void start_later(struct slot *slot)
 {
-    uint64_t wait_ms = slot->probe->period_ms > AGAIN_MS ? slot->probe->period_ms : AGAIN_MS;
+    const bool asked = slot->probes->look.done != NULL && slot->fresh == STALE;
+    const uint64_t period_ms = asked ? 0 : slot->probe->period_ms;
+    uint64_t wait_ms = period_ms > AGAIN_MS ? period_ms : AGAIN_MS;
+    wait_ms = asked && slot->failures == 0 ? 0 : wait_ms;
     for (uint32_t i = 1; i < slot->failures && wait_ms < AGAIN_MAX_MS; i++) {
         wait_ms *= 2;
     }

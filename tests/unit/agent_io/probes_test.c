@@ -476,6 +476,46 @@ static void add_fake_nvml(struct agent_rig *rig, const char *script)
     add_flag(rig, "nvml", "nvml.so");
 }
 
+/* A probe that ends after each round is in the middle of one when it is asked: it looks again at once,
+ * not a period later. */
+static void test_asked_in_the_middle_of_a_round(void **state)
+{
+    struct agent_rig *rig = *state;
+    char path[256];
+    struct message ask = {.kind = MSG_VALIDATE};
+    uint64_t nonce = 7;
+    int held = -1;
+    if (!rig_open(rig)) {
+        skip();
+    }
+    put_file(rig, "0\n", 0, "sys/devices/system/edac/mc/mc0/ue_count");
+    put_file(rig, "0\n", 0, "sys/devices/system/edac/mc/mc0/ce_count");
+    put_file(rig, "", 0, "proc/sys/kernel/random/boot_id");
+    (void)text_format(path, sizeof(path), "%s/proc/sys/kernel/random/boot_id", rig->dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0); /* who opens it waits for us */
+    (void)text_copy(rig->probes, sizeof(rig->probes), "memory");
+    add_flag(rig, "sysfs", "sys");
+    add_flag(rig, "procfs", "proc");
+    rig_start(rig);
+    assert_true(fake_wait(&rig->fake, has_session, NULL, LONG_MS));
+    for (const uint64_t end = fake_now_ms() + LONG_MS; held < 0 && fake_now_ms() < end;) {
+        held = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        (void)fake_wait(&rig->fake, NULL, NULL, 20);
+    }
+    assert_true(held >= 0);
+    ask.u.validate =
+        (struct msg_validate){.nonce = nonce, .level = VALIDATE_QUICK, .timeout_ms = 15000};
+    fake_send(&rig->fake, &ask);
+    (void)fake_wait(&rig->fake, NULL, NULL, SHORT_MS);
+    assert_int_equal(unlink(path), 0);
+    put_file(rig, "a-boot\n", 0, "proc/sys/kernel/random/boot_id");
+    assert_int_equal(write(held, "a-boot\n", 7), 7);
+    (void)close(held);
+    assert_true(fake_wait(&rig->fake, has_validated, &nonce, LONG_MS));
+    assert_true(rig->fake.validated.ok);
+}
+
 /* A driver that never answers: that its probe was given up is no reason to call the node fit. */
 static void test_unfit_while_a_probe_hangs(void **state)
 {
@@ -575,6 +615,7 @@ int main(void)
         PROBES_TEST(test_more_events_than_places),
         PROBES_TEST(test_broken_and_well_again),
         PROBES_TEST(test_fit_by_its_probes),
+        PROBES_TEST(test_asked_in_the_middle_of_a_round),
         PROBES_TEST(test_unfit_while_a_probe_hangs),
         PROBES_TEST(test_a_machine_that_goes_down),
         PROBES_TEST(test_a_frozen_probe),
