@@ -19,7 +19,7 @@
 enum {
     ROUND_MS = 5000,
     ONCE_MS = 1000,
-    OLD_MS = 2000,     /* a buffer that never runs dry is new from then on */
+    NEW_MS = 2000,     /* the kernel's clock for lines may differ so much from ours */
     FILE_LOOK_MS = 50, /* a file says by itself when it has grown to nobody */
     SLICE_MS = 100,
     SLICE_CPU_NS = 5000000,
@@ -141,6 +141,7 @@ bool kmsg_take(struct kmsg *kmsg, const char *record, size_t size, uint64_t now_
     kmsg->has_last = true;
     kmsg->last = line.sequence;
     kmsg->lines++;
+    kmsg->old = kmsg->old && (kmsg->new_usec == 0 || line.usec < kmsg->new_usec);
     const bool user = line.facility != 0;
     struct finding finding;
     memset(&finding, 0, sizeof(finding));
@@ -175,7 +176,6 @@ struct source {
     int fd;
     mode_t type;
     char boot[BOOT_ID_SIZE];
-    uint64_t opened_ms;
     uint64_t slice_ms; /* when this slice began */
     int64_t slice_cpu; /* of it, used before */
     size_t used;
@@ -196,12 +196,15 @@ static int64_t cpu_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* "BOOT SEQUENCE" of the process before, if that was on this boot. */
+/* "BOOT SEQUENCE" of the process before, if that was on this boot. Else what is there is old, to the
+ * end of it; how long the reading takes says nothing, for a large buffer outlasts our budget. In a
+ * flood that never ends, lines that were written since are new. */
 static void take_cursor(struct probe_run *run, struct source *source)
 {
     const char *note = probe_note(run, "cursor");
     uint64_t sequence = 0;
     source->kmsg.old = true;
+    source->kmsg.new_usec = (clock_ms() + NEW_MS) * 1000;
     if (note == NULL || strlen(note) <= CURSOR_BOOT_SIZE || note[CURSOR_BOOT_SIZE] != ' ' ||
         strncmp(note, source->boot, CURSOR_BOOT_SIZE) != 0 ||
         read_parse(note + CURSOR_BOOT_SIZE + 1, &sequence) != 0) {
@@ -226,7 +229,6 @@ static int source_open(struct probe_run *run, struct source *source)
         return -errno;
     }
     source->type = status.st_mode & S_IFMT;
-    source->opened_ms = clock_ms();
     source->kmsg.context = source->signal;
     source->kmsg.look = kmsg_signal_look;
     source->kmsg.act_on_user = run->config->kmsg_user;
@@ -308,7 +310,7 @@ static int drain(struct probe_run *run, struct source *source)
             r = take_some(run, source);
         }
     }
-    if (r == 0 || clock_ms() >= source->opened_ms + OLD_MS) {
+    if (r == 0) {
         source->kmsg.old = false;
     }
     return r;

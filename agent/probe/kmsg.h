@@ -4,8 +4,8 @@
  * without blocking; the place where reading stopped (boot id and sequence number) is a note, so
  * that neither a restart of the agent nor one of this probe says a line twice or leaves one out.
  *
- *  - On a boot without such a place, what is in the buffer already is old: it happened before this
- *    agent, is shown and never acted on.
+ *  - On a boot without such a place, what is in the buffer already is old, until the buffer runs dry
+ *    or a line is newer than our coming: it happened before this agent, is shown and never acted on.
  *  - Records of another facility than the kernel's were written by programs (/dev/kmsg is open to
  *    root): shown, never acted on, but where the configuration says so for a test.
  *  - Lines that the kernel overwrote before we came are counted by their sequence numbers.
@@ -52,7 +52,8 @@ struct kmsg {
     kmsg_look *look;
     void *context;
     bool act_on_user;
-    bool old; /* what comes now was there before us */
+    bool old;          /* what comes now was there before us */
+    uint64_t new_usec; /* but a line of this time since the boot or later; 0: its time is nothing */
     bool has_last;
     uint64_t last; /* sequence number of the newest record */
     uint64_t lines;

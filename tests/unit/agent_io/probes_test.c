@@ -202,6 +202,28 @@ static void test_lines_from_before_and_of_programs(void **state)
     assert_int_equal(rig->fake.facts[1].role, ROLE_NOISE);
 }
 
+/* So much was there before that reading it takes seconds: the last of it is as old as the first. */
+static void test_much_from_before(void **state)
+{
+    enum { LINES = 600000, LINE_MAX = 96 };
+    struct agent_rig *rig = open_kmsg(state);
+    char *text = mem_alloc(LINES, LINE_MAX);
+    size_t used = 0;
+    for (uint32_t i = 1; i <= LINES; i++) {
+        (void)text_format(text + used, LINE_MAX, "6,%u,5,-;usb %u-1: a line of no meaning\n", i, i);
+        used += strlen(text + used);
+    }
+    (void)text_format(text + used, LINE_MAX,
+                      "3,%u,5,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1, lost.\n", LINES + 1);
+    put_file(rig, text, O_TRUNC, "kmsg");
+    mem_free(text);
+    rig_start(rig);
+    const uint64_t begin = fake_now_ms();
+    assert_true(wait_fact(rig, "xid-79", 3 * LONG_MS));
+    assert_true(fake_now_ms() > begin + 2000); /* else this shows nothing */
+    assert_int_equal(fake_fact(&rig->fake, "xid-79")->severity, 0);
+}
+
 static void put_port(const struct agent_rig *rig, const char *state, const char *phys)
 {
     put_file(rig, state, O_TRUNC, "sys/class/infiniband/mlx5_0/ports/1/state");
@@ -611,6 +633,7 @@ int main(void)
         PROBES_TEST(test_repeated_until_acknowledged),
         PROBES_TEST(test_a_killed_agent_loses_no_line),
         PROBES_TEST(test_lines_from_before_and_of_programs),
+        PROBES_TEST(test_much_from_before),
         PROBES_TEST(test_a_port_goes_down_and_comes_back),
         PROBES_TEST(test_more_events_than_places),
         PROBES_TEST(test_broken_and_well_again),

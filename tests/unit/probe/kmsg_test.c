@@ -175,6 +175,20 @@ static void test_lines_from_before(void **state)
     assert_int_equal(finding.severity, 3);
 }
 
+/* However long it takes to read what was there before: a line is new by its own time. */
+static void test_new_in_a_flood(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    rig->kmsg.old = true;
+    rig->kmsg.new_usec = 1000000;
+    rig->now_ms += 600000;
+    assert_true(take(rig, "3,1,999999,-;fault 1\n", &finding));
+    assert_int_equal(finding.severity, 0);
+    assert_true(take(rig, "3,2,1000000,-;fault 2\n", &finding));
+    assert_int_equal(finding.severity, 3);
+}
+
 static void test_lines_alike(void **state)
 {
     struct rig *rig = *state;
@@ -358,6 +372,7 @@ int main(void)
         KMSG_TEST(test_overwritten_lines_are_counted),
         KMSG_TEST(test_records_of_programs),
         KMSG_TEST(test_lines_from_before),
+        KMSG_TEST(test_new_in_a_flood),
         KMSG_TEST(test_lines_alike),
         KMSG_TEST(test_a_flood_of_faults),
         KMSG_TEST(test_room_for_what_matters),
