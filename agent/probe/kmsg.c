@@ -100,12 +100,12 @@ static void only_show(struct finding *finding, const char *why)
     (void)text_copy(finding->text, sizeof(finding->text), text);
 }
 
-/* False: one like it was said a moment ago. */
-static bool is_news(struct kmsg *kmsg, uint64_t now_ms, struct finding *finding)
+/* False: one like it was said a moment ago; what a program writes is never like what the kernel does. */
+static bool is_news(struct kmsg *kmsg, uint64_t now_ms, bool user, struct finding *finding)
 {
-    char name[SIGNAL_NAME_SIZE + SIGNAL_SUBJECT_SIZE + 16];
-    (void)text_format(name, sizeof(name), "%s %d %s", finding->signal, finding->code,
-                      finding->subject);
+    char name[SIGNAL_NAME_SIZE + SIGNAL_SUBJECT_SIZE + 32];
+    (void)text_format(name, sizeof(name), "%s %d %s%s", finding->signal, finding->code,
+                      finding->subject, user ? " by a program" : "");
     struct kmsg_alike *alike =
         alike_of(kmsg, hash_bytes(HASH_INIT ^ kmsg->old, name, strlen(name)));
     if (alike->at_ms != 0 && now_ms < alike->at_ms + KMSG_AGAIN_MS) {
@@ -148,7 +148,7 @@ bool kmsg_take(struct kmsg *kmsg, const char *record, size_t size, uint64_t now_
     if (!kmsg->look(kmsg->context, &line, &finding)) {
         return false;
     }
-    if (!is_news(kmsg, now_ms, &finding)) {
+    if (!is_news(kmsg, now_ms, user && !kmsg->act_on_user, &finding)) {
         return false;
     }
     if (user && !kmsg->act_on_user) {

@@ -175,6 +175,17 @@ static void test_lines_from_before(void **state)
     assert_int_equal(finding.severity, 3);
 }
 
+/* What a program writes a moment before the kernel says the same does not stand in its place. */
+static void test_a_program_hides_no_fault(void **state)
+{
+    struct rig *rig = *state;
+    struct finding finding;
+    assert_true(take_number(rig, 11, 1, "fault 1", &finding));
+    assert_int_equal(finding.severity, 0);
+    assert_true(take_number(rig, 3, 2, "fault 1", &finding));
+    assert_int_equal(finding.severity, 3);
+}
+
 /* However long it takes to read what was there before: a line is new by its own time. */
 static void test_new_in_a_flood(void **state)
 {
@@ -372,6 +383,7 @@ int main(void)
         KMSG_TEST(test_overwritten_lines_are_counted),
         KMSG_TEST(test_records_of_programs),
         KMSG_TEST(test_lines_from_before),
+        KMSG_TEST(test_a_program_hides_no_fault),
         KMSG_TEST(test_new_in_a_flood),
         KMSG_TEST(test_lines_alike),
         KMSG_TEST(test_a_flood_of_faults),
