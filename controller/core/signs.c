@@ -20,7 +20,9 @@ static bool is_again(const struct sign *sign, const struct fact *fact)
 
 void signs_keep(struct core *core, const struct fact *fact)
 {
-    if (fact->label == LABEL_UNKNOWN || fact->severity == 0) {
+    /* A port that is up again belongs to the story of the one that was down. */
+    bool up = text_equal(fact->signal, READING_PORT_UP);
+    if (fact->label == LABEL_UNKNOWN || (fact->severity == 0 && !up)) {
         return; /* nobody knows what it says, or it says that all is well */
     }
     uint32_t oldest = 0;

@@ -255,6 +255,28 @@ static void signs_before_a_hang(void **state)
     }
 }
 
+/* A port that was away for five seconds and is back has nothing to do with a rank that ends
+ * elsewhere: its node stays. "Up again" is told as what it is, benign. */
+static void a_port_that_is_back_evicts_nobody(void **state)
+{
+    (void)state;
+    uint32_t job;
+    struct rig *rig = running(&job);
+    uint32_t node = rig_node_of(rig, job, 1);
+    say(rig, job, 1, READING_PORT_DOWN, LABEL_NETWORK, ADVICE_WATCH, "mlx5_3/1");
+    rig_run(rig, 5000);
+    say(rig, job, 1, READING_PORT_UP, LABEL_BENIGN, ADVICE_NONE, "mlx5_3/1");
+    rig_run(rig, 40000);
+    assert_int_equal(core_job(rig->core, job)->d.state, JOB_RUNNING);
+    rig_end_rank(rig, rig_node_of(rig, job, 3), 0, RANK_EXITED, 1);
+    assert_true(rig_until(rig, job, JOB_RECOVERING, 100));
+    assert_true(rig_until(rig, job, JOB_RUNNING, 5000));
+    assert_int_equal(verdict(rig)->action, DO_RESTART);
+    assert_int_equal(rig_node_of(rig, job, 1), node);
+    assert_int_equal(core_mark_count(rig->core, node + 1), 0);
+    rig_free(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +287,7 @@ int main(void)
         cmocka_unit_test(storage_holds_the_job),
         cmocka_unit_test(a_node_to_be_cleaned_keeps_its_slot),
         cmocka_unit_test(signs_before_an_end),
+        cmocka_unit_test(a_port_that_is_back_evicts_nobody),
         cmocka_unit_test(signs_before_a_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
