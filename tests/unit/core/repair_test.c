@@ -411,6 +411,21 @@ static void test_a_hook_that_is_gone_is_passed_over(void **state)
     done(rig);
 }
 
+/* What is told to come next is what a hook can do. */
+static void test_what_comes_next(void **state)
+{
+    char next[TEXT_SIZE];
+    (void)state;
+    struct rig *rig = ordered(ADVICE_EVICT_RESET);
+    core_repair_next(rig->core, node_of(rig, 0), next);
+    assert_non_null(strstr(next, "if it does not help: reboot"));
+    rig->config.repair_hooks[HOOK_REBOOT] = false;
+    restart(rig);
+    core_repair_next(rig->core, node_of(rig, 0), next);
+    assert_non_null(strstr(next, "if it does not help: diag"));
+    done(rig);
+}
+
 static void test_a_failed_hook_is_followed_by_the_next_lane(void **state)
 {
     (void)state;
@@ -856,6 +871,7 @@ int main(void)
         cmocka_unit_test(test_held_it_is_not_ordered_again),
         cmocka_unit_test(test_a_backup_orders_nothing),
         cmocka_unit_test(test_a_hook_that_is_gone_is_passed_over),
+        cmocka_unit_test(test_what_comes_next),
         cmocka_unit_test(test_a_failed_hook_is_followed_by_the_next_lane),
         cmocka_unit_test(test_a_ticket_that_cannot_be_filed_asks_a_person),
         cmocka_unit_test(test_a_hook_that_hangs_has_failed),
