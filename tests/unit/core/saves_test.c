@@ -233,10 +233,12 @@ static void test_two_failures_at_load_without_the_library(void **state)
     expect(rig, job, 20, CKPT_COMPLETE, "");
     fail_a_rank(rig, job); /* of something else */
     assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+    assert_string_not_equal(rig_last(rig, RECORD_verdict_kind)->u.verdict.rule, "load-failed");
     assert_int_equal(restored(rig, job), 20);
     for (int i = 0; i < 2; i++) {
         fail_a_rank(rig, job);
         assert_true(rig_until(rig, job, JOB_RUNNING, 60000));
+        assert_string_equal(rig_last(rig, RECORD_verdict_kind)->u.verdict.rule, "load-failed");
     }
     assert_int_equal(restored(rig, job), 10);
     expect(rig, job, 20, CKPT_CORRUPT, "two attempts failed while loading it");
