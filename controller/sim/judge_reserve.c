@@ -2,7 +2,8 @@
  *
  * After each first placement the nodes that are well, marked by nobody and without a slot must be as
  * many as all other jobs reserve: whoever could take a node at all had those left. Jobs that lack a
- * node themselves keep nothing here: what they wait for may never come. Only records are looked at;
+ * node themselves keep nothing here: what they wait for may never come. Nor do jobs that are barred
+ * from a node: what they could not take is not kept for them. Only records are looked at;
  * how the core shares its spares out is its own affair. */
 #include "controller/sim/world.h"
 
@@ -27,7 +28,7 @@ static bool keeps(const struct sim_shadow_job *job)
     for (uint32_t slot = 0; slot < job->slot_count && works; slot++) {
         works = job->holders[slot] != 0;
     }
-    return job->used && job->attempted && works;
+    return job->used && job->attempted && works && !job->barred;
 }
 
 static void on_placed(struct sim *sim, uint32_t id)
@@ -56,6 +57,8 @@ void judge_reserve_record(struct sim *sim, const struct record *record)
         job->reserve = record->u.job_submitted.reserve;
     } else if (record->kind == RECORD_reserve_chosen_kind) {
         job->reserve = record->u.reserve_chosen.reserve_wanted;
+    } else if (record->kind == RECORD_strike_kind) {
+        job->barred = job->barred || record->u.strike.barred;
     } else if (record->kind == RECORD_recovery_plan_kind && !job->placed) {
         job->placed = true;
         on_placed(sim, record->job);

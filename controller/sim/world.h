@@ -449,6 +449,7 @@ struct sim_shadow_job {
     uint64_t recovering_ms;  /* virtual time since when it is at work on a start or a recovery */
     uint32_t poison_strikes; /* since it was held or made progress */
     uint32_t reserve;        /* spares that it keeps */
+    bool barred;             /* there was a node that it does not take again */
     bool placed;             /* it has once been given nodes */
     uint32_t slot_count;
     uint32_t holders[SIM_HOSTS_MAX]; /* node of each slot, 0 none */
