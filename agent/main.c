@@ -2,7 +2,8 @@
  *
  * Signals: TERM and INT say goodbye ("restart": the next agent goes on; "reboot" when TERM comes while
  * the machine goes down on purpose) and end the agent, USR1 says that this node is gone for good, USR2
- * that it reboots. Ranks are left alone by all of them. HUP reads the site's catalogue again. */
+ * that it reboots. Ranks are left alone by all of them. HUP says whether the site's
+ * catalogue is right as it is now. */
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -99,23 +100,30 @@ static void signal_cb(uv_signal_t *handle, int number)
     driver_step(agent->io.driver, &event);
 }
 
-/* A catalogue that is wrong changes nothing: the one before stays in use. */
+/* The probe of the kernel log reads the site's catalogue by itself when it changes, and keeps the one
+ * before when it is wrong: here it is said which of the two it is. */
+static int check_catalog(const struct agent *agent, uint32_t *ret_rows, struct err *err)
+{
+    struct catalog *catalog = NULL;
+    const int r = catalogs_load(agent->options.catalog, &catalog, err);
+    *ret_rows = r == 0 ? catalog_count(catalog) : 0;
+    (void)catalog_free(catalog);
+    return r;
+}
+
 static void reload_cb(uv_signal_t *handle, int number)
 {
-    struct agent *agent = handle->data;
-    struct catalog *catalog = NULL;
     struct err err = {0};
+    uint32_t count = 0;
+    char rows[16];
     (void)number;
-    if (catalogs_load(agent->options.catalog, &catalog, &err) != 0) {
-        log_line(LOG_ERROR, "reload-failed", "the catalogue is not used, ignoring", "error",
-                 err.text, NULL);
+    if (check_catalog(handle->data, &count, &err) != 0) {
+        log_line(LOG_ERROR, "catalog-wrong", "the catalogue is not used, the one before stays",
+                 "error", err.text, NULL);
         return;
     }
-    (void)catalog_free(agent->io.catalog);
-    agent->io.catalog = catalog;
-    char rows[16];
-    (void)text_format(rows, sizeof(rows), "%u", catalog_count(catalog));
-    log_line(LOG_INFO, "reloaded", "the catalogue was read again", "rows", rows, NULL);
+    (void)text_format(rows, sizeof(rows), "%u", count);
+    log_line(LOG_INFO, "catalog-right", "the catalogue as it is now is used", "rows", rows, NULL);
 }
 
 static void close_all(struct agent *agent)
@@ -255,7 +263,8 @@ static int open_all(struct agent *agent, struct err *err)
     struct agent_limits limits;
     uint16_t peer_port = 0;
     agent_limits_default(&limits);
-    int r = catalogs_load(agent->options.catalog, &io->catalog, err);
+    uint32_t rows = 0;
+    int r = check_catalog(agent, &rows, err);
     r = r == 0 ? agent_journal_open(agent->options.state_dir, &agent->journal, err) : r;
     r = r == 0 ? folders_make(agent->options.state_dir, agent->options.run_dir, err) : r;
     r = r == 0 ? peers_create(io, &io->peers, &peer_port, err) : r;
@@ -296,7 +305,6 @@ static void free_all(struct agent *agent)
     (void)agent_core_free(io->core);
     (void)peers_free(io->peers);
     (void)agent_journal_free(agent->journal);
-    (void)catalog_free(io->catalog);
 }
 
 /* What was opened before the failure has handles in the loop: they are closed before it is. */

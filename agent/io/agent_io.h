@@ -25,7 +25,6 @@ struct agent_requests;
 struct agent_saves;
 struct agent_specs;
 struct agent_probes;
-struct catalog;
 struct agent_validate;
 
 struct agent_io {
@@ -43,7 +42,6 @@ struct agent_io {
     struct agent_saves *saves;
     struct agent_specs *specs;
     struct agent_probes *probes;
-    struct catalog *catalog; /* another one after SIGHUP: not to be kept beyond a callback */
     struct agent_validate *validate;
     bool closing; /* no part begins anything new */
 };

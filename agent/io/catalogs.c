@@ -5,21 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/probe/catalog_file.h"
 #include "proto/base/buf.h"
 #include "proto/base/check.h"
 #include "proto/base/file.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-
-static int read_site_file(struct catalog *catalog, const char *path, struct err *err)
-{
-    struct buf bytes;
-    buf_init(&bytes, CATALOG_FILE_MAX);
-    int r = file_read(path, CATALOG_FILE_MAX, &bytes, err);
-    r = r == 0 ? catalog_read(catalog, path, buf_text(&bytes), bytes.size, err) : r;
-    buf_done(&bytes);
-    return r;
-}
 
 static struct catalog *create(void)
 {
@@ -36,7 +27,7 @@ int catalogs_load(const char *path, struct catalog **ret_catalog, struct err *er
     struct catalog *catalog = create();
     int r = catalog_read_shipped(catalog, err);
     if (r == 0 && path[0] != '\0') {
-        r = read_site_file(catalog, path, err);
+        r = catalog_file_read(catalog, path, err);
     }
     if (r != 0) {
         (void)catalog_free(catalog);

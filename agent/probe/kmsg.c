@@ -365,16 +365,14 @@ static bool catalog_ready(struct probe_run *run, struct source *source, struct e
 {
     struct finding finding;
     const char *files = run->config->catalog;
-    if (source->signal == NULL || kmsg_signal_is_old(source->signal)) {
-        struct kmsg_signal *signal = kmsg_signal_create(files, err);
-        if (signal == NULL && source->signal == NULL) {
+    if (source->signal != NULL) {
+        kmsg_signal_refresh(source->signal);
+    } else {
+        source->signal = kmsg_signal_create(files, err);
+        if (source->signal == NULL) {
             return false;
         }
-        if (signal != NULL) {
-            (void)kmsg_signal_free(source->signal);
-            source->signal = signal;
-            source->kmsg.context = signal;
-        }
+        source->kmsg.context = source->signal;
     }
     const char *problem = kmsg_signal_problem(source->signal);
     if (problem[0] != '\0') {

@@ -2,13 +2,11 @@
  * it: whether it is acted on is decided by the reader of the log. */
 #include "agent/probe/kmsg_signal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/core/catalog.h"
+#include "agent/probe/catalog_file.h"
 #include "agent/probe/list.h"
 #include "proto/base/check.h"
 #include "proto/base/hash.h"
@@ -41,49 +39,53 @@ static uint64_t stamp_of(const char *files)
     return stamp;
 }
 
-static int read_file(struct catalog *catalog, const char *path, struct err *err)
+/* Shipped rows and those of all files that are right; *ret_problem of the first that is not. */
+static struct catalog *read_all(const char *files, struct err *ret_problem, struct err *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) {
-        return err_set(err, -errno, "%s: %s", path, strerror(errno));
+    struct catalog_limits limits;
+    struct catalog *catalog = NULL;
+    char path[PATH_SIZE];
+    catalog_limits_default(&limits);
+    int r = catalog_create(&limits, &catalog);
+    r = r == 0 ? catalog_read_shipped(catalog, err) : r;
+    if (r != 0) {
+        return catalog_free(catalog);
     }
-    char *bytes = mem_alloc(CATALOG_FILE_MAX + 1, 1);
-    size_t size = 0;
-    ssize_t got = 1;
-    while (got > 0 && size <= CATALOG_FILE_MAX) {
-        got = read(fd, bytes + size, CATALOG_FILE_MAX + 1 - size);
-        size += got > 0 ? (size_t)got : 0;
+    while (list_next(&files, path, sizeof(path))) {
+        struct err one = {0};
+        if (catalog_file_read(catalog, path, &one) != 0 && ret_problem->text[0] == '\0') {
+            *ret_problem = one;
+        }
     }
-    int r = got < 0 ? err_set(err, -errno, "%s: %s", path, strerror(errno)) : 0;
-    (void)close(fd); /* opened for reading */
-    if (r == 0 && size > CATALOG_FILE_MAX) {
-        r = err_set(err, -E2BIG, "%s: longer than a catalogue may be", path);
-    }
-    r = r == 0 ? catalog_read(catalog, path, bytes, size, err) : r;
-    mem_free(bytes);
-    return r;
+    return catalog;
 }
 
 struct kmsg_signal *kmsg_signal_create(const char *files, struct err *err)
 {
-    struct catalog_limits limits;
     struct kmsg_signal *signal = mem_alloc(1, sizeof(*signal));
-    catalog_limits_default(&limits);
-    int r = catalog_create(&limits, &signal->catalog);
-    r = r == 0 ? catalog_read_shipped(signal->catalog, err) : r;
-    if (r != 0) {
-        return kmsg_signal_free(signal);
-    }
-    char path[PATH_SIZE];
     (void)text_copy(signal->files, sizeof(signal->files), files);
     signal->stamp = stamp_of(files);
-    while (list_next(&files, path, sizeof(path))) {
-        struct err one = {0};
-        if (read_file(signal->catalog, path, &one) != 0 && signal->problem.text[0] == '\0') {
-            signal->problem = one;
-        }
+    signal->catalog = read_all(files, &signal->problem, err);
+    return signal->catalog != NULL ? signal : kmsg_signal_free(signal);
+}
+
+void kmsg_signal_refresh(struct kmsg_signal *signal)
+{
+    const uint64_t stamp = stamp_of(signal->files);
+    struct err err = {0};
+    if (stamp == signal->stamp) {
+        return;
     }
-    return signal;
+    signal->stamp = stamp;
+    signal->problem = (struct err){0};
+    struct catalog *catalog = read_all(signal->files, &signal->problem, &err);
+    if (catalog == NULL || signal->problem.text[0] != '\0') {
+        signal->problem = catalog == NULL ? err : signal->problem;
+        (void)catalog_free(catalog);
+        return;
+    }
+    (void)catalog_free(signal->catalog);
+    signal->catalog = catalog;
 }
 
 struct kmsg_signal *kmsg_signal_free(struct kmsg_signal *signal)
@@ -97,11 +99,6 @@ struct kmsg_signal *kmsg_signal_free(struct kmsg_signal *signal)
 const char *kmsg_signal_problem(const struct kmsg_signal *signal)
 {
     return signal->problem.text;
-}
-
-bool kmsg_signal_is_old(const struct kmsg_signal *signal)
-{
-    return signal->stamp != stamp_of(signal->files);
 }
 
 /* ---- whose words they are ----------------------------------------------------------------------- */

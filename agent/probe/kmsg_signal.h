@@ -12,10 +12,11 @@ struct kmsg_signal;
 struct kmsg_signal *kmsg_signal_create(const char *files, struct err *err);
 struct kmsg_signal *kmsg_signal_free(struct kmsg_signal *signal); /* takes NULL, gives NULL */
 
-/* What is wrong with the first file that was left out; "" when none was. Borrowed. */
+/* Reads the site's files again when one has changed. If one is wrong now, all stays as it was. */
+void kmsg_signal_refresh(struct kmsg_signal *signal);
+
+/* What is wrong with the first file that is not used as it is; "" when none is. Borrowed. */
 const char *kmsg_signal_problem(const struct kmsg_signal *signal);
-/* A file of the site is not what was read. */
-bool kmsg_signal_is_old(const struct kmsg_signal *signal);
 
 /* A kmsg_look; the context is a struct kmsg_signal. Noise means nothing. */
 bool kmsg_signal_look(void *context, const struct kmsg_record *record, struct finding *ret_finding);

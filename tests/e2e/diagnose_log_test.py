@@ -193,8 +193,8 @@ def next_event(process, *names):
     raise AssertionError("the agent ended")
 
 
-def test_the_agent_reads_it_again():
-    """SIGHUP: a good file is used, a wrong one is told and changes nothing"""
+def test_the_agent_says_whether_it_is_right():
+    """SIGHUP: whether the file as it is now is right; at the start a wrong one is refused"""
     row = "mine\tfacility\tdegrade_watch\troot\tany something of ours\tOurs.\n"
     with scratch() as folder:
         file = folder / "site.tsv"
@@ -207,12 +207,12 @@ def test_the_agent_reads_it_again():
             try:
                 next_event(process, "start")
                 process.send_signal(signal.SIGHUP)
-                before = next_event(process, "reloaded", "reload-failed")
-                check("reloaded" in before, before)
+                before = next_event(process, "catalog-right", "catalog-wrong")
+                check("catalog-right" in before, before)
                 file.write_text(row + "wrong\n")
                 process.send_signal(signal.SIGHUP)
-                wrong = next_event(process, "reloaded", "reload-failed")
-                check("reload-failed" in wrong and ":2: has 1 columns" in wrong, wrong)
+                wrong = next_event(process, "catalog-right", "catalog-wrong")
+                check("catalog-wrong" in wrong and ":2: has 1 columns" in wrong, wrong)
             finally:
                 process.terminate()
         file.write_text("wrong\n")
@@ -225,4 +225,4 @@ if __name__ == "__main__":
     sys.exit(run_tests([test_lines, test_streams, test_json, test_known_and_verbose,
                         test_hostile_bytes, test_joined_messages, test_a_site_has_its_own_rows,
                         test_refusals, test_a_full_disk, test_answers_come_at_once,
-                        test_the_agent_reads_it_again]))
+                        test_the_agent_says_whether_it_is_right]))

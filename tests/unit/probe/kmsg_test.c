@@ -334,9 +334,19 @@ static void test_files_of_the_site(void **state)
     assert_true(look_up(signal, line, &finding));
     assert_string_equal(finding.signal, "frob");
     assert_int_equal(finding.severity, 3);
-    assert_false(kmsg_signal_is_old(signal));
+    /* Wrong from now on: what was right before stays in use, until all of it is right again. */
+    put(second, "frob\tnobody\n");
+    kmsg_signal_refresh(signal);
+    assert_non_null(strstr(kmsg_signal_problem(signal), first));
+    assert_true(look_up(signal, line, &finding));
+    put(first, "# nothing\n");
+    kmsg_signal_refresh(signal);
+    assert_non_null(strstr(kmsg_signal_problem(signal), second));
+    assert_true(look_up(signal, line, &finding));
     put(second, "# nothing\n");
-    assert_true(kmsg_signal_is_old(signal));
+    kmsg_signal_refresh(signal);
+    assert_string_equal(kmsg_signal_problem(signal), "");
+    assert_false(look_up(signal, line, &finding));
     (void)kmsg_signal_free(signal);
     (void)unlink(first);
     (void)unlink(second);
