@@ -315,23 +315,31 @@ void request_undrain(struct core *core, const struct request *request, bool only
     }
 }
 
-void request_validate(struct core *core, const struct request *request)
+/* A job would notice what is asked of them. */
+static bool hold_no_slot(struct core *core, const struct request *request)
 {
-    const char *level = WORD(validation, request->validation);
-    char why[TEXT_SIZE];
-    if (!nodes_exist(core, request)) {
-        return;
-    }
     for (uint32_t i = 0; i < request->node_count; i++) {
         const struct node *node = core_node(core, request->nodes[i]);
         const struct job *job = core_job(core, node->d.job);
         if (job != NULL) {
             request_reply(core, request, -EBUSY, job->d.job, false,
-                          "%s holds slot %u of %s, and checks would disturb it; keepstep drain %s "
-                          "first; nothing was changed",
+                          "%s holds slot %u of %s; keepstep drain %s first; nothing was changed",
                           node->d.name, node->d.slot, job->d.name, node->d.name);
-            return;
+            return false;
         }
+    }
+    return true;
+}
+
+void request_validate(struct core *core, const struct request *request)
+{
+    const char *level = WORD(validation, request->validation);
+    char why[TEXT_SIZE];
+    if (!nodes_exist(core, request) || !hold_no_slot(core, request)) {
+        return;
+    }
+    for (uint32_t i = 0; i < request->node_count; i++) {
+        const struct node *node = core_node(core, request->nodes[i]);
         if (node->d.repair != REPAIR_NONE && node->d.repair != REPAIR_PERSON) {
             request_reply(core, request, -EBUSY, 0, false,
                           "%s is being repaired and is checked after that: keepstep describe node "
@@ -358,19 +366,8 @@ void request_validate(struct core *core, const struct request *request)
 
 void request_remove(struct core *core, const struct request *request)
 {
-    if (!nodes_exist(core, request)) {
+    if (!nodes_exist(core, request) || !hold_no_slot(core, request)) {
         return;
-    }
-    for (uint32_t i = 0; i < request->node_count; i++) {
-        const struct node *node = core_node(core, request->nodes[i]);
-        const struct job *job = core_job(core, node->d.job);
-        if (job != NULL) {
-            request_reply(core, request, -EBUSY, job->d.job, false,
-                          "%s holds slot %u of %s; keepstep "
-                          "drain %s first; nothing was changed",
-                          node->d.name, node->d.slot, job->d.name, node->d.name);
-            return;
-        }
     }
     for (uint32_t i = 0; i < request->node_count && !request->dry_run; i++) {
         struct node *node = node_at(core, request->nodes[i]);

@@ -26,18 +26,7 @@ static const char *const examples[] = {
     "recovery 2\tx\n",
 };
 
-size_t fuzz_example_count(void)
-{
-    return ARRAY_SIZE(examples);
-}
-
-size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)
-{
-    const size_t size = strlen(examples[index]);
-    CHECK(size <= size_max);
-    memcpy(target, examples[index], size);
-    return size;
-}
+FUZZ_TEXTS(examples)
 
 static struct catalog *create(void)
 {

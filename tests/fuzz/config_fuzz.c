@@ -31,18 +31,7 @@ static const char *const examples[] = {
     "n: |\n  folded\n  text\na: >-\n  more\nints: [1,\n  2, 3]\n\"q\": 'r'\n",
 };
 
-size_t fuzz_example_count(void)
-{
-    return ARRAY_SIZE(examples);
-}
-
-size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)
-{
-    size_t size = strlen(examples[index]);
-    CHECK(size <= size_max);
-    memcpy(target, examples[index], size);
-    return size;
-}
+FUZZ_TEXTS(examples)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "proto/base/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,5 +19,19 @@ extern const char fuzz_alphabet[];
  * returns its size, at most size_max. */
 size_t fuzz_example_count(void);
 size_t fuzz_example(size_t index, uint8_t *target, size_t size_max);
+
+/* Both, for an array of texts. */
+#define FUZZ_TEXTS(texts)                                                                          \
+    size_t fuzz_example_count(void)                                                                \
+    {                                                                                              \
+        return ARRAY_SIZE(texts);                                                                  \
+    }                                                                                              \
+    size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)                            \
+    {                                                                                              \
+        const size_t size = strlen((texts)[index]);                                                \
+        CHECK(size <= size_max);                                                                   \
+        memcpy(target, (texts)[index], size);                                                      \
+        return size;                                                                               \
+    }
 
 #endif

@@ -18,18 +18,7 @@ static const char *const examples[] = {
     "a[1-131072]",
 };
 
-size_t fuzz_example_count(void)
-{
-    return ARRAY_SIZE(examples);
-}
-
-size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)
-{
-    size_t size = strlen(examples[index]);
-    CHECK(size <= size_max);
-    memcpy(target, examples[index], size);
-    return size;
-}
+FUZZ_TEXTS(examples)
 
 struct names {
     char names[NAMES_KEPT][HOSTLIST_NAME_SIZE];

@@ -45,18 +45,7 @@ static const char *const examples[] = {
            "WorkNCCL(SeqNum=49, OpType=BROADCAST, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran\n",
 };
 
-size_t fuzz_example_count(void)
-{
-    return ARRAY_SIZE(examples);
-}
-
-size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)
-{
-    size_t size = strlen(examples[index]);
-    CHECK(size <= size_max);
-    memcpy(target, examples[index], size);
-    return size;
-}
+FUZZ_TEXTS(examples)
 
 static void ignore(void *context, uint32_t number, const char *text)
 {

@@ -25,18 +25,7 @@ static const char *const examples[] = {
     "checkpoint: {interval: 10 mins, restore: x, dir: y}\nspares: {on_exhausted: shrnk}\n",
 };
 
-size_t fuzz_example_count(void)
-{
-    return ARRAY_SIZE(examples);
-}
-
-size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)
-{
-    size_t size = strlen(examples[index]);
-    CHECK(size <= size_max);
-    memcpy(target, examples[index], size);
-    return size;
-}
+FUZZ_TEXTS(examples)
 
 /* What a reader promises: a tree or problems, never both, and texts that may be shown. */
 static void check_result(int code, const json_t *tree, const struct config_report *report)

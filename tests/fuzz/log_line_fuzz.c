@@ -45,18 +45,7 @@ static const char *const examples[] = {
     "gpu=3 clocks_event_reasons=0x0000000000000048 (hw_slowdown) sm_clock=1005 temp=87",
 };
 
-size_t fuzz_example_count(void)
-{
-    return ARRAY_SIZE(examples);
-}
-
-size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)
-{
-    const size_t size = strlen(examples[index]);
-    CHECK(size <= size_max);
-    memcpy(target, examples[index], size);
-    return size;
-}
+FUZZ_TEXTS(examples)
 
 static const struct catalog *shipped(void)
 {

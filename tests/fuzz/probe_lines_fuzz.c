@@ -30,18 +30,7 @@ static const char *const examples[] = {
     "x2 CRITICAL - it is|a=1\nmore",
 };
 
-size_t fuzz_example_count(void)
-{
-    return ARRAY_SIZE(examples);
-}
-
-size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)
-{
-    size_t size = strlen(examples[index]);
-    CHECK(size <= size_max);
-    memcpy(target, examples[index], size);
-    return size;
-}
+FUZZ_TEXTS(examples)
 
 /* What is taken is clean, and says the same when it is said again. */
 static void check_finding(const struct finding *finding)

@@ -18,18 +18,7 @@ static const char *const examples[] = {
     "[[:alpha:]_.-]{2,3}\\((\\d+)\\)\nab(1)\nabc(2\n",
 };
 
-size_t fuzz_example_count(void)
-{
-    return ARRAY_SIZE(examples);
-}
-
-size_t fuzz_example(size_t index, uint8_t *target, size_t size_max)
-{
-    size_t size = strlen(examples[index]);
-    CHECK(size <= size_max);
-    memcpy(target, examples[index], size);
-    return size;
-}
+FUZZ_TEXTS(examples)
 
 /* Nothing is at rest but whole lines, and what was found is a step that a report can carry. */
 static void check_reader(const struct step_reader *reader)

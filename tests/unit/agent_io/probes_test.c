@@ -309,6 +309,18 @@ static const struct msg_validated *validate(struct agent_rig *rig, uint64_t nonc
     return &rig->fake.validated;
 }
 
+/* One port that carries traffic and has been seen to; down for a second it is down for good. */
+static void start_with_port(struct agent_rig *rig)
+{
+    put_port(rig, "4: ACTIVE\n", "5: LinkUp\n");
+    (void)text_copy(rig->probes, sizeof(rig->probes), "ports");
+    add_flag(rig, "sysfs", "sys");
+    (void)text_copy(rig->probe_flags[rig->probe_flag_count++], 32, "--port-down=1s");
+    rig_start(rig);
+    assert_true(fake_wait(&rig->fake, has_session, NULL, LONG_MS));
+    (void)fake_wait(&rig->fake, NULL, NULL, 3000);
+}
+
 /* What is broken on a spare keeps it from being used; that the machine goes down is no fault. */
 static bool beat_is(const struct fake_controller *fake, void *context)
 {
@@ -323,13 +335,7 @@ static void test_broken_and_well_again(void **state)
     if (!rig_open(rig)) {
         skip();
     }
-    put_port(rig, "4: ACTIVE\n", "5: LinkUp\n");
-    (void)text_copy(rig->probes, sizeof(rig->probes), "ports");
-    add_flag(rig, "sysfs", "sys");
-    (void)text_copy(rig->probe_flags[rig->probe_flag_count++], 32, "--port-down=1s");
-    rig_start(rig);
-    assert_true(fake_wait(&rig->fake, has_session, NULL, LONG_MS));
-    (void)fake_wait(&rig->fake, NULL, NULL, 3000);
+    start_with_port(rig);
     assert_true(rig->fake.beat.checks_ok);
     put_port(rig, "1: DOWN\n", "2: Polling\n");
     assert_true(fake_wait(&rig->fake, beat_is, &well, LONG_MS));
@@ -467,13 +473,7 @@ static void test_fit_by_its_probes(void **state)
     if (!rig_open(rig)) {
         skip();
     }
-    put_port(rig, "4: ACTIVE\n", "5: LinkUp\n");
-    (void)text_copy(rig->probes, sizeof(rig->probes), "ports");
-    add_flag(rig, "sysfs", "sys");
-    (void)text_copy(rig->probe_flags[rig->probe_flag_count++], 32, "--port-down=1s");
-    rig_start(rig);
-    assert_true(fake_wait(&rig->fake, has_session, NULL, LONG_MS));
-    (void)fake_wait(&rig->fake, NULL, NULL, 3000);
+    start_with_port(rig);
     assert_true(validate(rig, 1, 20000)->ok);
     put_port(rig, "1: DOWN\n", "2: Polling\n");
     (void)fake_wait(&rig->fake, NULL, NULL, 2500);

@@ -119,6 +119,13 @@ const struct finding *probe_rig_state(const struct probe_rig *rig, const char *k
     return NULL;
 }
 
+const struct finding *probe_rig_need(const struct probe_rig *rig, const char *key)
+{
+    const struct finding *finding = probe_rig_state(rig, key);
+    CHECK(finding != NULL);
+    return finding;
+}
+
 void probe_rig_again(struct probe_rig *rig)
 {
     if (rig->probe->done != NULL) {

@@ -29,6 +29,8 @@ void probe_rig_remove(struct probe_rig *rig, const char *format, ...)
 void probe_rig_round(struct probe_rig *rig, uint64_t ms);
 /* The state of this key in the last round, NULL: none. */
 const struct finding *probe_rig_state(const struct probe_rig *rig, const char *key);
+/* The same; there must be one. */
+const struct finding *probe_rig_need(const struct probe_rig *rig, const char *key);
 /* The probe's process ends and another one begins, with its notes. */
 void probe_rig_again(struct probe_rig *rig);
 
