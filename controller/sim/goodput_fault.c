@@ -303,19 +303,20 @@ static void signal_sign(struct gp *gp, struct gp_fault *fault, uint32_t index)
 {
     const struct goodput_category *what = &gp->options.category[fault->category];
     bool holds = holds_slot(gp, fault->node);
-    if (fault->hidden && !(holds && gp_train_is_up(gp))) {
-        gp_at(gp, gp->now_ms + AGAIN_MS, GP_EV_SIGN, index);
-        return; /* it waits until the node has something to do again */
+    if (fault->again && !(holds && gp_train_is_up(gp))) {
+        if (holds) { /* it waits until the node has something to do again */
+            gp_at(gp, gp->now_ms + AGAIN_MS, GP_EV_SIGN, index);
+        }
+        return;
     }
     if (holds) {
         gp_train_halt(gp, fault->category);
     }
     bool stops = false;
-    fault->hidden = !gp_evidence_show(gp, fault->node, what->word, &stops);
-    if ((fault->hidden || !stops) && holds) { /* nobody stops the attempt: it ends by itself */
+    bool shown = gp_evidence_show(gp, fault->node, what->word, &stops);
+    fault->again = !shown || !stops;
+    if (fault->again && holds) { /* nobody stops the attempt: it ends by itself */
         gp_node_ranks_end(gp, fault->node, RANK_SIGNALED, SIGNAL_ABORT);
-    }
-    if (fault->hidden) {
         gp_at(gp, gp->now_ms + AGAIN_MS, GP_EV_SIGN, index);
     }
     if (gp->nodes[fault->node].back_ms == 0) {
@@ -330,7 +331,7 @@ static void sign(struct gp *gp, uint32_t index)
     struct gp_node *node = &gp->nodes[fault->node];
     switch ((enum goodput_how)what->how) {
     case GOODPUT_SIGNAL:
-        if (node->up && (!fault->hidden || node->fault == index + 1)) {
+        if (node->up && (!fault->again || node->fault == index + 1)) {
             node->fault = index + 1;
             signal_sign(gp, fault, index);
         }

@@ -173,7 +173,7 @@ struct gp_fault {
     uint32_t node;
     uint64_t at_ms;
     bool judged; /* a verdict was compared with it */
-    bool hidden; /* its own sign was lost: it comes again */
+    bool again;  /* it was not seen, or nobody is sure to act on it: it comes again */
 };
 
 struct gp_watch {
